@@ -1,0 +1,28 @@
+"""Diagonal linear nets."""
+
+from typing import Any
+
+import equinox as eqx
+
+from ..numerics import checks
+from ._base import LinearNet, Shapes
+
+
+class Diagonal(LinearNet):
+    """Θ = u² − v², coordinate by coordinate; u and v may start differently.
+
+    Args:
+        d: inputs.
+    """
+
+    d: int = eqx.field(static=True)
+
+    def __init__(self, d: int):
+        self.d = checks.integer("d", d, at_least=1)
+
+    def shapes(self) -> Shapes:
+        return {"u": (self.d,), "v": (self.d,)}
+
+    def predictor(self, params) -> Any:
+        u, v = params["u"], params["v"]
+        return u * u - v * v

@@ -1,0 +1,119 @@
+"""Arguments: what was given, what is needed, said before anything is compiled."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Shape = Sequence[int | None]
+
+
+def is_jax(value: Any) -> bool:
+    """Is `value` a jax array or tracer? Does not import jax."""
+    return "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array)
+
+
+def refuse_tracer(name: str, value: Any) -> None:
+    """Host functions compute with numbers; inside jit or grad there are none."""
+    if is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer):
+        raise ValueError(
+            f"{name} is being traced by jax (jit, grad or vmap), but this function runs on the "
+            "host: call it with arrays, or use the jax-level functions in gradbias.dynamics."
+        )
+
+
+def _shape_words(shape: Shape) -> str:
+    return "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+
+
+def array(
+    name: str, value: Any, *, ndim: Sequence[int] | None = None, shape: Shape | None = None
+) -> np.ndarray:
+    """`value` as a finite float64 array of the right shape, or a ValueError that says why not.
+
+    Args:
+        name: the argument's name, for the message.
+        value: anything `np.asarray` takes.
+        ndim: the numbers of axes that are allowed.
+        shape: the shape that is needed; `None` stands for any length.
+    """
+    refuse_tracer(name, value)
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind not in "fiub":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be an array of real numbers, got {type(value).__name__} {value!r:.80}"
+        ) from None
+    if given.dtype.kind == "f" and given.dtype.itemsize < 8:
+        warnings.warn(
+            f"{name} is {given.dtype}: computing in float64 from its rounded values. "
+            "Make it in float64 to keep all digits.",
+            stacklevel=3,
+        )
+    result = np.array(given, dtype=np.float64)
+    if ndim is not None and result.ndim not in ndim:
+        need = " or ".join(str(n) for n in ndim)
+        raise ValueError(f"{name} must have {need} axes, got shape {result.shape}")
+    if shape is not None and not _fits(result.shape, shape):
+        raise ValueError(f"{name} must have shape {_shape_words(shape)}, got {result.shape}")
+    if not np.isfinite(result).all():
+        where = np.argwhere(~np.isfinite(np.atleast_1d(result)))[0].tolist()
+        bad = np.atleast_1d(result)[tuple(where)]
+        raise ValueError(f"{name} must be finite, got {bad} at index {where}")
+    return result
+
+
+def _fits(got: tuple[int, ...], need: Shape) -> bool:
+    return len(got) == len(need) and all(
+        n is None or g == n for g, n in zip(got, need, strict=True)
+    )
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+) -> float:
+    """`value` as a finite float within its bounds, or a ValueError that says why not."""
+    refuse_tracer(name, value)
+    try:
+        if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:
+            raise TypeError
+        result = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be a number, got {type(value).__name__} {value!r:.80}"
+        ) from None
+    bounds = [
+        (above is not None and not result > above, f"greater than {above}"),
+        (at_least is not None and not result >= at_least, f"at least {at_least}"),
+        (below is not None and not result < below, f"less than {below}"),
+        (not np.isfinite(result), "finite"),
+    ]
+    for broken, need in bounds:
+        if broken:
+            raise ValueError(f"{name} must be {need}, got {result}")
+    return result
+
+
+def integer(name: str, value: Any, *, at_least: int = 0) -> int:
+    """`value` as an int of at least `at_least`, or a ValueError that says why not."""
+    refuse_tracer(name, value)
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < at_least:
+        raise ValueError(f"{name} must be a whole number of at least {at_least}, got {value!r:.80}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    """`value` if it is one of `choices`, or a ValueError that lists them."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r:.80}")
+    return value

@@ -1,0 +1,96 @@
+"""The two kinds of problem: those that know their minimum, and those that only know their loss."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from ..numerics import checks
+from ._batch import Batch
+
+
+class Problem(eqx.Module):
+    """What is fitted: `d` inputs to `k` outputs.
+
+    Methods that take a predictor compute with NumPy when given numbers and with jax when given
+    jax arrays, so that they can be used inside an observable.
+    """
+
+    @property
+    @abc.abstractmethod
+    def d(self) -> int:
+        """The number of inputs."""
+
+    @property
+    @abc.abstractmethod
+    def k(self) -> int:
+        """The number of outputs."""
+
+    @property
+    @abc.abstractmethod
+    def vector(self) -> bool:
+        """Were the labels given as a vector? Predictors are then vectors at the public edge."""
+
+    @abc.abstractmethod
+    def loss(self, theta) -> Any:
+        """The loss of the linear predictor `theta`, (d, k) or (d,)."""
+
+    @abc.abstractmethod
+    def gradient(self, theta) -> Any:
+        """The gradient of the loss in `theta`, of its shape."""
+
+    @abc.abstractmethod
+    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+        """The loss of a net's outputs on one draw of the data (jax-level)."""
+
+    def as_predictor(self, theta) -> Any:
+        """A predictor as a (d, k) matrix, checked."""
+        if not checks.is_jax(theta):
+            theta = checks.array("theta", theta, ndim=(1, 2))
+        need = (self.d, self.k)
+        if theta.shape != need and not (self.k == 1 and theta.shape == (self.d,)):
+            words = f"{need}" + (f" or ({self.d},)" if self.k == 1 else "")
+            raise ValueError(f"theta must have shape {words}, got {theta.shape}")
+        return theta.reshape(need)
+
+    def at_edge(self, theta) -> Any:
+        """A (d, k) predictor in the shape that the user's labels suggest."""
+        return theta[..., 0] if self.vector else theta
+
+
+class QuadraticProblem(Problem):
+    """Squared loss: the gradient lives in predictor space and the minimum is known."""
+
+    @property
+    @abc.abstractmethod
+    def row_space(self) -> np.ndarray:
+        """(d, r) orthonormal basis of the directions that the data see."""
+
+    @property
+    @abc.abstractmethod
+    def min_norm(self) -> np.ndarray:
+        """The minimiser of least Frobenius norm."""
+
+    @property
+    @abc.abstractmethod
+    def min_loss(self) -> float:
+        """The least loss of any linear predictor."""
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the row space, under the library's one rank threshold."""
+        return self.row_space.shape[1]
+
+    @abc.abstractmethod
+    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+        """The gradient in a (d, k) predictor on one draw of the data (jax-level)."""
+
+    @abc.abstractmethod
+    def excess(self) -> Callable[[Any], Any]:
+        """The map from a (d, k) predictor to its loss above the minimum.
+
+        A PyTree of arrays, so that it can be passed into compiled code. It never subtracts the
+        minimum from the loss, which would lose every digit below 1e-16 of it.
+        """

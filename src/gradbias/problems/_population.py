@@ -1,0 +1,142 @@
+"""Least squares in expectation: Gaussian inputs, a linear teacher and label noise."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..numerics import checks
+from ..numerics.keys import generator
+from ..numerics.linalg import thin_svd
+from ._base import QuadraticProblem
+from ._batch import Batch
+
+
+class PopulationExcess(eqx.Module):
+    """weight·tr (θ − θ*)ᵀ Σ (θ − θ*)."""
+
+    sigma_x: Any
+    theta_star: Any
+    weight: Any
+
+    def __call__(self, theta) -> Any:
+        error = theta - self.theta_star
+        return self.weight * (error * (self.sigma_x @ error)).sum()
+
+
+class Population(QuadraticProblem):
+    r"""Fresh samples for ever: $y = Vx + \varepsilon$ with Gaussian $x$ and $\varepsilon$.
+
+    $L(\Theta) = \mathrm{weight}\cdot E\|\Theta^T x - y\|^2$ and its gradient are exact
+    expectations; the teacher is $\Theta^* = V^T$.
+
+    Args:
+        sigma_x: (d, d) covariance of the inputs.
+        V: (k, d) teacher.
+        sigma_eps: (k, k) covariance of the label noise.
+        weight: the factor in front of the expected square; 1 in the papers.
+    """
+
+    sigma_x: Any
+    V: Any
+    sigma_eps: Any
+    weight: Any
+
+    def __init__(
+        self, sigma_x: ArrayLike, V: ArrayLike, sigma_eps: ArrayLike, weight: float = 1.0
+    ):
+        self.V = checks.array("V", V, ndim=(2,))
+        k, d = self.V.shape
+        self.sigma_x = _covariance("sigma_x", sigma_x, d)
+        self.sigma_eps = _covariance("sigma_eps", sigma_eps, k)
+        self.weight = np.asarray(checks.number("weight", weight, above=0))
+
+    @property
+    def d(self) -> int:
+        return self.V.shape[1]
+
+    @property
+    def k(self) -> int:
+        return self.V.shape[0]
+
+    @property
+    def vector(self) -> bool:
+        return False
+
+    @property
+    def theta_star(self) -> Any:
+        """The teacher as a predictor, Vᵀ."""
+        return self.V.T
+
+    @functools.cached_property
+    def row_space(self) -> np.ndarray:
+        return thin_svd(self.sigma_x).U
+
+    @property
+    def min_norm(self) -> np.ndarray:
+        return self.row_space @ (self.row_space.T @ self.theta_star)
+
+    @property
+    def min_loss(self) -> float:
+        return float(self.weight * np.trace(self.sigma_eps))
+
+    def loss(self, theta) -> Any:
+        return self.excess()(self.as_predictor(theta)) + self.weight * self.sigma_eps.trace()
+
+    def gradient(self, theta) -> Any:
+        return self.theta_gradient(self.as_predictor(theta)).reshape(np.shape(theta))
+
+    def sample(self, size: int, key: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Draw fresh data.
+
+        Args:
+            size: the number of samples.
+            key: an integer; the same key gives the same samples.
+
+        Returns:
+            x (size, d) and y (size, k).
+        """
+        size = checks.integer("size", size, at_least=1)
+        rng = generator(key, "Population.sample")
+        x = rng.standard_normal((size, self.d)) @ _root(self.sigma_x)
+        noise = rng.standard_normal((size, self.k)) @ _root(self.sigma_eps)
+        return x, x @ self.V.T + noise
+
+    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+        if batch is None:
+            return 2 * self.weight * (self.sigma_x @ (theta - self.theta_star))
+        residual = batch.x @ theta - batch.y
+        return 2 * self.weight / batch.x.shape[0] * (batch.x.T @ residual)
+
+    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+        if batch is None:
+            raise ValueError(
+                "Population knows exact expectations for linear nets only: "
+                f"{type(net).__name__} needs fresh samples"
+            )
+        residual = net(params, batch.x).reshape(batch.y.shape) - batch.y
+        return self.weight / batch.x.shape[0] * (residual * residual).sum()
+
+    def excess(self) -> PopulationExcess:
+        return PopulationExcess(self.sigma_x, self.theta_star, self.weight)
+
+
+def _covariance(name: str, value: ArrayLike, size: int) -> np.ndarray:
+    matrix = checks.array(name, value, shape=(size, size))
+    scale = np.abs(matrix).max(initial=0.0)
+    if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-12 * scale):
+        worst = np.abs(matrix - matrix.T).max()
+        raise ValueError(f"{name} must be symmetric, got an asymmetry of {worst:.3g}")
+    least = np.linalg.eigvalsh(matrix)[0]
+    if least < -1e-12 * scale * size:
+        raise ValueError(
+            f"{name} must be positive semi-definite, got an eigenvalue of {least:.3g}"
+        )
+    return (matrix + matrix.T) / 2
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T

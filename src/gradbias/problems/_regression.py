@@ -1,0 +1,146 @@
+"""Least squares on finite data."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..numerics import checks
+from ..numerics.linalg import SVD, thin_svd
+from ._base import QuadraticProblem
+from ._batch import Batch
+
+
+class SpectralExcess(eqx.Module):
+    """weight·‖s Vᵀθ − B‖²: the loss above its minimum, in the singular basis of X."""
+
+    s: Any
+    Vt: Any
+    B: Any
+    weight: Any
+
+    def __call__(self, theta) -> Any:
+        residual = self.s[:, None] * (self.Vt @ theta) - self.B
+        return self.weight * (residual * residual).sum()
+
+
+class Regression(QuadraticProblem):
+    r"""Least squares, $L(\Theta) = \mathrm{weight}\cdot\|X\Theta - Y\|_F^2$.
+
+    The papers normalise differently, so the weight is explicit; `Regression.mean`, `.half_mean`
+    and `.half_sum` name the three conventions.
+
+    Args:
+        X: (n, d) data, a sample a row; any rank, n above or below d.
+        Y: (n, k) or (n,) labels; they need not be fittable.
+        weight: the factor in front of the sum of squares.
+    """
+
+    X: Any
+    Y: Any
+    weight: Any
+
+    def __init__(self, X: ArrayLike, Y: ArrayLike, weight: float):
+        self.X = checks.array("X", X, ndim=(2,))
+        self.Y = checks.array("Y", Y, ndim=(1, 2))
+        self.weight = np.asarray(checks.number("weight", weight, above=0))
+        if 0 in self.X.shape or 0 in self.Y.shape:
+            raise ValueError(
+                f"X and Y must not be empty, got shapes {self.X.shape} and {self.Y.shape}"
+            )
+        if len(self.X) != len(self.Y):
+            raise ValueError(
+                f"X and Y must have the same number of rows, got {len(self.X)} and {len(self.Y)}"
+            )
+
+    @classmethod
+    def mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
+        """L = (1/n)‖XΘ − Y‖²."""
+        return cls(X, Y, 1 / max(len(np.asarray(X)), 1))
+
+    @classmethod
+    def half_mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
+        """L = (1/2n)‖XΘ − Y‖²."""
+        return cls(X, Y, 0.5 / max(len(np.asarray(X)), 1))
+
+    @classmethod
+    def half_sum(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
+        """L = ½‖XΘ − Y‖²."""
+        return cls(X, Y, 0.5)
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.X.shape[1]
+
+    @property
+    def k(self) -> int:
+        return 1 if self.vector else self.Y.shape[1]
+
+    @property
+    def vector(self) -> bool:
+        return self.Y.ndim == 1
+
+    @property
+    def labels(self) -> Any:
+        """The labels as an (n, k) matrix."""
+        return self.Y.reshape(self.n, self.k)
+
+    @functools.cached_property
+    def svd(self) -> SVD:
+        """X = U diag(s) Vt without its zero singular values."""
+        return thin_svd(self.X)
+
+    @property
+    def row_space(self) -> np.ndarray:
+        return self.svd.Vt.T
+
+    @property
+    def min_norm(self) -> np.ndarray:
+        U, s, Vt = self.svd
+        return self.at_edge(Vt.T @ ((U.T @ self.labels) / s[:, None]))
+
+    @property
+    def min_loss(self) -> float:
+        U = self.svd.U
+        return float(self.weight * np.sum((self.labels - U @ (U.T @ self.labels)) ** 2))
+
+    def loss(self, theta) -> Any:
+        residual = self.X @ self.as_predictor(theta) - self.labels
+        return self.weight * (residual * residual).sum()
+
+    def gradient(self, theta) -> Any:
+        return self.theta_gradient(self.as_predictor(theta)).reshape(np.shape(theta))
+
+    def seen(self, batch: Batch | None) -> tuple[Any, Any, Any]:
+        """The inputs, labels and weight of one draw; the batch gradient is unbiased."""
+        if batch is None:
+            return self.X, self.labels, self.weight
+        if batch.x is not None:
+            X, Y = batch.x, batch.y
+        elif batch.indices is not None:
+            X, Y = self.X[batch.indices], self.labels[batch.indices]
+        else:
+            X, Y = self.X, self.labels
+        if batch.label_noise is not None:
+            Y = Y + batch.label_noise
+        return X, Y, self.weight * (self.n / X.shape[0])
+
+    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+        X, Y, weight = self.seen(batch)
+        return 2 * weight * (X.T @ (X @ theta - Y))
+
+    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+        X, Y, weight = self.seen(batch)
+        residual = net(params, X).reshape(Y.shape) - Y
+        return weight * (residual * residual).sum()
+
+    def excess(self) -> SpectralExcess:
+        U, s, Vt = self.svd
+        return SpectralExcess(s, Vt, U.T @ self.labels, self.weight)

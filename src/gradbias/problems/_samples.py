@@ -1,0 +1,92 @@
+"""The mean of any per-sample loss."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..numerics import checks
+from ..numerics.precision import host, to_numpy
+from ._base import Problem
+from ._batch import Batch
+
+
+class Samples(Problem):
+    """L = (1/n) Σ loss(output_i, y_i): simulation, charges and noise for any loss.
+
+    Args:
+        loss: `loss(output, y)` of one sample, written with jax.numpy. Outputs and labels are
+            vectors (k,), or scalars when Y is (n,).
+        X: (n, d) data.
+        Y: (n, k) or (n,) labels.
+    """
+
+    per_sample: Callable[[Any, Any], Any] = eqx.field(static=True)
+    X: Any
+    Y: Any
+
+    def __init__(self, loss: Callable[[Any, Any], Any], X: ArrayLike, Y: ArrayLike):
+        if not callable(loss):
+            raise ValueError(f"loss must be a function of (output, y), got {loss!r:.80}")
+        self.per_sample = loss
+        self.X = checks.array("X", X, ndim=(2,))
+        self.Y = checks.array("Y", Y, ndim=(1, 2))
+        if len(self.X) != len(self.Y) or len(self.X) == 0:
+            raise ValueError(
+                "X and Y must have the same, non-zero number of rows, "
+                f"got {len(self.X)} and {len(self.Y)}"
+            )
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.X.shape[1]
+
+    @property
+    def k(self) -> int:
+        return 1 if self.vector else self.Y.shape[1]
+
+    @property
+    def vector(self) -> bool:
+        return self.Y.ndim == 1
+
+    def loss(self, theta) -> Any:
+        matrix = self.as_predictor(theta)
+        if checks.is_jax(theta):
+            return self._mean(self.X @ matrix, self.Y)
+        return float(self._on_host(self._value, matrix))
+
+    def gradient(self, theta) -> Any:
+        matrix = self.as_predictor(theta)
+        if checks.is_jax(theta):
+            return jax.grad(self._value)(matrix).reshape(theta.shape)
+        return self._on_host(jax.grad(self._value), matrix).reshape(np.shape(theta))
+
+    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+        X, Y = self.X, self.Y
+        if batch is not None:
+            if batch.x is not None:
+                X, Y = batch.x, batch.y.reshape((-1, *self.Y.shape[1:]))
+            elif batch.indices is not None:
+                X, Y = X[batch.indices], Y[batch.indices]
+            if batch.label_noise is not None:
+                Y = Y + batch.label_noise.reshape(Y.shape)
+        return self._mean(net(params, X), Y)
+
+    def _value(self, theta) -> Any:
+        return self._mean(self.X @ theta, self.Y)
+
+    def _mean(self, outputs, Y) -> Any:
+        return jnp.mean(jax.vmap(self.per_sample)(outputs.reshape(Y.shape), jnp.asarray(Y)))
+
+    @host
+    def _on_host(self, function, theta) -> np.ndarray:
+        return to_numpy(function(jnp.asarray(theta)))
