@@ -60,7 +60,23 @@ class Problem(eqx.Module):
         return theta[..., 0] if self.vector else theta
 
 
-class QuadraticProblem(Problem):
+class Quadratic(eqx.Module):
+    """Squared loss of a (d, k) predictor: all that compiled code asks of it."""
+
+    @abc.abstractmethod
+    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+        """The gradient in a (d, k) predictor on one draw of the data (jax-level)."""
+
+    @abc.abstractmethod
+    def excess(self) -> Callable[[Any], Any]:
+        """The map from a (d, k) predictor to its loss above the minimum.
+
+        A PyTree of arrays, so that it can be passed into compiled code. It never subtracts the
+        minimum from the loss, which would lose every digit below 1e-16 of it.
+        """
+
+
+class QuadraticProblem(Problem, Quadratic):
     """Squared loss: the gradient lives in predictor space and the minimum is known."""
 
     @property
@@ -82,15 +98,3 @@ class QuadraticProblem(Problem):
     def rank(self) -> int:
         """The dimension of the row space, under the library's one rank threshold."""
         return self.row_space.shape[1]
-
-    @abc.abstractmethod
-    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
-        """The gradient in a (d, k) predictor on one draw of the data (jax-level)."""
-
-    @abc.abstractmethod
-    def excess(self) -> Callable[[Any], Any]:
-        """The map from a (d, k) predictor to its loss above the minimum.
-
-        A PyTree of arrays, so that it can be passed into compiled code. It never subtracts the
-        minimum from the loss, which would lose every digit below 1e-16 of it.
-        """

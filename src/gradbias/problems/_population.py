@@ -9,21 +9,37 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.keys import generator
-from ..numerics.linalg import thin_svd
+from ..numerics.linalg import SVD, thin_svd
 from ._base import QuadraticProblem
 from ._batch import Batch
 
 
 class PopulationExcess(eqx.Module):
-    """weight·tr (θ − θ*)ᵀ Σ (θ − θ*)."""
+    """weight·‖s Vᵀ(θ − θ*)‖² with Σ = V diag(s²) Vᵀ.
 
-    sigma_x: Any
+    A sum of squares: tr (θ − θ*)ᵀ Σ (θ − θ*) can round to a negative number where Σ is singular.
+    """
+
+    s: Any
+    Vt: Any
+    theta_star: Any
+    weight: Any
+
+    def __call__(self, theta) -> Any:
+        error = self.s[:, None] * (self.Vt @ (theta - self.theta_star))
+        return self.weight * (error * error).sum()
+
+
+class DiagonalExcess(eqx.Module):
+    """The same where Σ is diagonal."""
+
+    variances: Any
     theta_star: Any
     weight: Any
 
     def __call__(self, theta) -> Any:
         error = theta - self.theta_star
-        return self.weight * (error * (self.sigma_x @ error)).sum()
+        return self.weight * (self.variances[:, None] * error * error).sum()
 
 
 class Population(QuadraticProblem):
@@ -49,6 +65,8 @@ class Population(QuadraticProblem):
     ):
         self.V = checks.array("V", V, ndim=(2,))
         k, d = self.V.shape
+        if 0 in (k, d):
+            raise ValueError(f"V must not be empty, got shape {self.V.shape}")
         self.sigma_x = _covariance("sigma_x", sigma_x, d)
         self.sigma_eps = _covariance("sigma_eps", sigma_eps, k)
         self.weight = np.asarray(checks.number("weight", weight, above=0))
@@ -71,8 +89,13 @@ class Population(QuadraticProblem):
         return self.V.T
 
     @functools.cached_property
+    def svd(self) -> SVD:
+        """sigma_x = U diag(s) Vt without its zero eigenvalues."""
+        return thin_svd(self.sigma_x)
+
+    @property
     def row_space(self) -> np.ndarray:
-        return thin_svd(self.sigma_x).U
+        return self.svd.Vt.T
 
     @property
     def min_norm(self) -> np.ndarray:
@@ -83,7 +106,8 @@ class Population(QuadraticProblem):
         return float(self.weight * np.trace(self.sigma_eps))
 
     def loss(self, theta) -> Any:
-        return self.excess()(self.as_predictor(theta)) + self.weight * self.sigma_eps.trace()
+        error = self.as_predictor(theta) - self.theta_star
+        return self.weight * ((error * (self.sigma_x @ error)).sum() + self.sigma_eps.trace())
 
     def gradient(self, theta) -> Any:
         return self.theta_gradient(self.as_predictor(theta)).reshape(np.shape(theta))
@@ -107,8 +131,8 @@ class Population(QuadraticProblem):
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
         if batch is None:
             return 2 * self.weight * (self.sigma_x @ (theta - self.theta_star))
-        residual = batch.x @ theta - batch.y
-        return 2 * self.weight / batch.x.shape[0] * (batch.x.T @ residual)
+        x, y = _fresh(batch)
+        return 2 * self.weight / x.shape[0] * (x.T @ (x @ theta - y))
 
     def net_loss(self, net, params, batch: Batch | None = None) -> Any:
         if batch is None:
@@ -116,11 +140,19 @@ class Population(QuadraticProblem):
                 "Population knows exact expectations for linear nets only: "
                 f"{type(net).__name__} needs fresh samples"
             )
-        residual = net(params, batch.x).reshape(batch.y.shape) - batch.y
-        return self.weight / batch.x.shape[0] * (residual * residual).sum()
+        x, y = _fresh(batch)
+        residual = net(params, x).reshape(y.shape) - y
+        return self.weight / x.shape[0] * (residual * residual).sum()
 
     def excess(self) -> PopulationExcess:
-        return PopulationExcess(self.sigma_x, self.theta_star, self.weight)
+        _, s, Vt = self.svd
+        return PopulationExcess(np.sqrt(s), Vt, self.theta_star, self.weight)
+
+
+def _fresh(batch: Batch) -> tuple[Any, Any]:
+    if batch.x is None:
+        raise ValueError("Population has no rows to choose from: a batch needs fresh x and y")
+    return batch.x, batch.y if batch.label_noise is None else batch.y + batch.label_noise
 
 
 def _covariance(name: str, value: ArrayLike, size: int) -> np.ndarray:
@@ -129,12 +161,14 @@ def _covariance(name: str, value: ArrayLike, size: int) -> np.ndarray:
     if not np.allclose(matrix, matrix.T, rtol=0, atol=1e-12 * scale):
         worst = np.abs(matrix - matrix.T).max()
         raise ValueError(f"{name} must be symmetric, got an asymmetry of {worst:.3g}")
+    matrix = (matrix + matrix.T) / 2
     least = np.linalg.eigvalsh(matrix)[0]
     if least < -1e-12 * scale * size:
         raise ValueError(
             f"{name} must be positive semi-definite, got an eigenvalue of {least:.3g}"
         )
-    return (matrix + matrix.T) / 2
+    # A negative eigenvalue, however small, is a direction without a minimum.
+    return matrix if least >= 0 else _root(matrix) @ _root(matrix)
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

@@ -10,11 +10,14 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.linalg import SVD, thin_svd
 from ._base import QuadraticProblem
-from ._batch import Batch
+from ._batch import Batch, rows
 
 
 class SpectralExcess(eqx.Module):
-    """weight·‖s Vᵀθ − B‖²: the loss above its minimum, in the singular basis of X."""
+    """weight·‖s Vᵀθ − B‖²: the loss above its minimum, in the singular basis of X.
+
+    Vt is None when θ is already written in that basis.
+    """
 
     s: Any
     Vt: Any
@@ -22,7 +25,8 @@ class SpectralExcess(eqx.Module):
     weight: Any
 
     def __call__(self, theta) -> Any:
-        residual = self.s[:, None] * (self.Vt @ theta) - self.B
+        rotated = theta if self.Vt is None else self.Vt @ theta
+        residual = self.s[:, None] * rotated - self.B
         return self.weight * (residual * residual).sum()
 
 
@@ -58,12 +62,14 @@ class Regression(QuadraticProblem):
     @classmethod
     def mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
         """L = (1/n)‖XΘ − Y‖²."""
-        return cls(X, Y, 1 / max(len(np.asarray(X)), 1))
+        X = checks.array("X", X, ndim=(2,))
+        return cls(X, Y, 1 / max(len(X), 1))
 
     @classmethod
     def half_mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
         """L = (1/2n)‖XΘ − Y‖²."""
-        return cls(X, Y, 0.5 / max(len(np.asarray(X)), 1))
+        X = checks.array("X", X, ndim=(2,))
+        return cls(X, Y, 0.5 / max(len(X), 1))
 
     @classmethod
     def half_sum(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
@@ -125,7 +131,7 @@ class Regression(QuadraticProblem):
         if batch.x is not None:
             X, Y = batch.x, batch.y
         elif batch.indices is not None:
-            X, Y = self.X[batch.indices], self.labels[batch.indices]
+            X, Y = rows(self.X, batch.indices), rows(self.labels, batch.indices)
         else:
             X, Y = self.X, self.labels
         if batch.label_noise is not None:

@@ -1,0 +1,193 @@
+"""What a simulation returns: a labelled dataset, where it ended, and how it was computed."""
+
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import os
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from . import __version__
+from ._plain import NotPlain, encode
+from ._setup import Setup
+from ._status import Ending, Status
+from .problems import QuadraticProblem
+
+CONVENTION = (
+    "data row-wise: X (n, d), Y (n, k); predictor theta (d, k) or (d,), outputs X theta; time is "
+    "gradient-flow time, for descent the sum of the learning rates; rows after a stop are NaN, "
+    "for a converged flow the final state; weight_decay g means the objective L + g |params|^2"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """The result of `simulate`.
+
+    Attributes:
+        setup: what was run; None if it was loaded from a file and uses code of its own (an own
+            net, loss, schedule or observable), which files do not hold.
+        data: the observables, by name, over `step` or `time`.
+        final: the parameters at the end.
+        theta: the predictor at the end; None for non-linear nets.
+        status: how it ended.
+        stats: reduction and its certificate, compilations, seconds.
+    """
+
+    setup: Setup | None
+    data: xr.Dataset
+    final: Any
+    theta: np.ndarray | None
+    status: Status
+    stats: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        setup: Setup,
+        values: dict[str, Any],
+        final: Any,
+        theta: np.ndarray | None,
+        status: Status,
+        stats: dict[str, Any],
+    ) -> "Run":
+        """Assemble a run from what the engine measured."""
+        return cls(setup, _dataset(setup, values, status), final, theta, status, stats)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a NetCDF file; `gb.load` reads it back.
+
+        Args:
+            path: the file; it appears only once it is complete.
+        """
+        from ._netcdf import write
+
+        write(self, path)
+
+    def __str__(self) -> str:
+        lines = [self._title(), f"  {self.status} ({self.status.axis} {self.status.at:g}): "
+                 f"{self.status.sentence}"]
+        lines += [f"  {line}" for line in (self._loss_line(), self._distance_line()) if line]
+        how = self.stats.get("reduction", "none")
+        reduced = (
+            f"computed in full ({self.stats.get('reason')})"
+            if how == "none"
+            else f"reduced from {how}, certificate {self.stats['certificate']:.0e}"
+        )
+        lines.append(
+            f"  {reduced}; {self.stats['compilations']} compilations, {self.stats['seconds']:.2f} s"
+        )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _title(self) -> str:
+        if self.setup is None:
+            return "Run, loaded from a file, of code that the file does not hold"
+        return f"{self.setup.net!r}, {describe_dynamics(self.setup)}"
+
+    def _loss_line(self) -> str:
+        if "loss" not in self.data or self.data["loss"].ndim != 1:
+            return ""
+        seen = self.data["loss"].values
+        seen = seen[np.isfinite(seen)]
+        return f"loss {seen[0]:.3e} to {seen[-1]:.3e} at the last save" if len(seen) else ""
+
+    def _distance_line(self) -> str:
+        problem = None if self.setup is None else self.setup.problem
+        if self.theta is None or not isinstance(problem, QuadraticProblem):
+            return ""
+        distance = np.linalg.norm(self.theta - problem.min_norm)
+        return f"distance to the min-norm solution {distance:.6g}, whose norm is " \
+               f"{np.linalg.norm(problem.min_norm):.6g}"
+
+
+def describe_dynamics(setup: Setup) -> str:
+    """The dynamics in a few words: `Descent(lr=0.02)`."""
+    dynamics = setup.dynamics
+    shown = []
+    for name in (field.name for field in dataclasses.fields(dynamics)):
+        value = getattr(dynamics, name)
+        if value is None or (isinstance(value, np.ndarray) and value == 0):
+            continue
+        number = isinstance(value, np.ndarray) and value.ndim == 0
+        words = f"{float(value):g}" if number else getattr(value, "__name__", type(value).__name__)
+        shown.append(f"{name}={words}")
+    return f"{type(dynamics).__name__}({', '.join(shown)})"
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    names = ("jax", "jaxlib", "equinox", "diffrax", "numpy", "scipy", "xarray")
+    return {"gradbias": __version__, **{name: importlib.metadata.version(name) for name in names}}
+
+
+def _dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
+    axis = setup.dynamics.axis
+    coords: dict[str, Any] = {axis: setup.save_at}
+    if axis == "step":
+        coords["time"] = ("step", setup.dynamics.time(setup.save_at))
+    variables = {}
+    for name, value in values.items():
+        observable = setup.record[name]
+        if isinstance(value, dict):
+            for leaf, array in _flat(value):
+                variables[f"{name}_{leaf}"] = (_dims(axis, f"{name}_{leaf}", None, array), array)
+        else:
+            dims = observable.dims(setup.problem, setup.net)
+            variables[name] = (_dims(axis, name, dims, value), value)
+    attrs = {
+        "configuration": json.dumps(_configuration(setup)),
+        "convention": json.dumps(CONVENTION),
+        "versions": json.dumps(versions()),
+        "seed": json.dumps(setup.key),
+        "status": json.dumps(str(status)),
+    }
+    return xr.Dataset(variables, coords, attrs)
+
+
+def _flat(tree: Any) -> list[tuple[str, np.ndarray]]:
+    """The leaves of a PyTree with a readable name each: W1, layers_0_weight."""
+    return [
+        (jax.tree_util.keystr(path, simple=True, separator="_"), leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    ]
+
+
+def _dims(axis: str, name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[str, ...]:
+    rest = array.ndim - 1
+    if dims is None or len(dims) != rest:
+        dims = tuple(f"{name}_{i}" for i in range(rest))
+    return (axis, *dims)
+
+
+def _configuration(setup: Setup) -> dict[str, Any]:
+    """What was run, in words and numbers; arrays by their shape."""
+
+    def shown(value: Any) -> Any:
+        try:
+            return encode(value, arrays=None)
+        except NotPlain:
+            return repr(value)
+
+    parts = ("problem", "net", "dynamics", "until", "record", "key")
+    return {name: shown(getattr(setup, name)) for name in parts}
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Read a run that `Run.save` wrote; no code from the file is executed.
+
+    Args:
+        path: the file.
+    """
+    from ._netcdf import read
+
+    return read(path)
+
+
+__all__ = ["Ending", "Run", "Status", "load"]

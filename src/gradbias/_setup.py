@@ -1,0 +1,226 @@
+"""A run before it runs: what is fitted, by which net, from where, how, until when."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import observe
+from .dynamics import Dynamics
+from .dynamics._schedules import steps_for
+from .nets import LinearNet, Net
+from .numerics import checks
+from .numerics.precision import host
+from .problems import Problem
+
+SAVES = 200
+DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
+
+
+@dataclasses.dataclass(frozen=True)
+class Until:
+    """When a run stops: at whichever of the named limits comes first.
+
+    Attributes:
+        steps: a number of steps (Descent).
+        time: gradient-flow time; for Descent the sum of the learning rates.
+        gap: the loss above its minimum on clean labels (the loss itself where the minimum is
+            unknown).
+        check_every: Descent looks at the gap on steps divisible by this, so that where it stops
+            does not depend on how the run is cut into pieces.
+    """
+
+    steps: int | None = None
+    time: float | None = None
+    gap: float | None = None
+    check_every: int = 100
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.time is None and self.gap is None:
+            raise ValueError("until must name steps=, time= or gap=, got none of them")
+        if self.steps is not None:
+            checks.integer("until.steps", self.steps, at_least=1)
+        if self.time is not None:
+            checks.number("until.time", self.time, above=0)
+        if self.gap is not None:
+            checks.number("until.gap", self.gap, at_least=0)
+        checks.integer("until.check_every", self.check_every, at_least=1)
+
+
+class Setup:
+    """Everything that decides a run.
+
+    Args:
+        problem: what is fitted.
+        net: how parameters make a predictor.
+        params: where to start; a dict of arrays, such as `gb.init` makes.
+        dynamics: how the parameters move.
+        until: when to stop; by default at a gap of 1e-12, or after 10⁶ steps (Descent) or time
+            10⁴ (Flow).
+        record: observables to save, a dict {name: observable} or a list; by default the loss and,
+            for linear nets, theta.
+        save_at: steps (Descent) or times (Flow) to save at; by default 200, log-spaced.
+        key: an integer that decides every random draw of the run.
+    """
+
+    problem: Problem
+    net: Net
+    params: Any
+    dynamics: Dynamics
+    until: Until
+    record: dict[str, Any]
+    save_at: np.ndarray
+    key: int
+
+    def __init__(
+        self,
+        problem: Problem,
+        net: Net,
+        params: Any,
+        dynamics: Dynamics,
+        until: Until | None = None,
+        record: Mapping[str, Any] | Sequence[Any] | None = None,
+        save_at: ArrayLike | None = None,
+        key: int = 0,
+    ):
+        _expect("problem", problem, Problem, "gb.Regression(X, Y, weight)")
+        _expect("net", net, Net, "gb.TwoLayer(d, k, width)")
+        _expect("dynamics", dynamics, Dynamics, "gb.Descent(lr) or gb.Flow()")
+        if until is not None:
+            _expect("until", until, Until, "gb.Until(steps=1000)")
+        self._given = {"until": until, "record": record, "save_at": save_at}
+        self.problem, self.net, self.dynamics = problem, net, dynamics
+        self.params = _parameters(net, params)
+        self.until = _default_until(dynamics) if until is None else until
+        self.key = checks.integer("key", key)
+        self.limit = _limit(self.until, dynamics)
+        self.save_at = _saves(save_at, dynamics, self.limit)
+        _check_fit(problem, net, self.params)
+        dynamics.check(problem, net, self.limit)
+        linear = isinstance(net, LinearNet)
+        default = [observe.loss, observe.theta] if linear else [observe.loss]
+        self.record = observe.named(default if record is None else record)
+
+    def replace(self, **changes: Any) -> "Setup":
+        """The same setup with some arguments changed."""
+        given = {
+            "problem": self.problem,
+            "net": self.net,
+            "params": self.params,
+            "dynamics": self.dynamics,
+            "key": self.key,
+            **self._given,
+        }
+        unknown = sorted(set(changes) - set(given))
+        if unknown:
+            raise ValueError(f"replace: unknown {unknown}; a Setup has {sorted(given)}")
+        return Setup(**{**given, **changes})
+
+    def __repr__(self) -> str:
+        return (
+            f"Setup({self.problem!r}, {self.net!r}, {self.dynamics!r}, {self.until!r}, "
+            f"record={list(self.record)}, key={self.key})"
+        )
+
+
+def _expect(name: str, value: Any, kind: type, example: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"{name} must be a {kind.__name__}, for example {example}, "
+            f"got {type(value).__name__} {value!r:.80}"
+        )
+
+
+def _parameters(net: Net, params: Any) -> Any:
+    shapes = net.shapes()
+    if shapes is None:
+        return jax.tree.map(lambda leaf: checks.array("params", leaf), params)
+    if not isinstance(params, Mapping):
+        raise ValueError(f"params must be a dict of arrays, got {type(params).__name__}")
+    unknown, missing = sorted(set(params) - set(shapes)), sorted(set(shapes) - set(params))
+    if unknown or missing:
+        wrong = f"unknown {unknown}" if unknown else f"missing {missing}"
+        raise ValueError(f"params: {wrong}; {net!r} has {sorted(shapes)}")
+    return {
+        name: checks.array(f"params[{name!r}]", params[name], shape=shape)
+        for name, shape in shapes.items()
+    }
+
+
+def _default_until(dynamics: Dynamics) -> Until:
+    if dynamics.axis == "step":
+        return Until(gap=DEFAULT_GAP, steps=DEFAULT_STEPS)
+    return Until(gap=DEFAULT_GAP, time=DEFAULT_TIME)
+
+
+def _limit(until: Until, dynamics: Dynamics) -> float | None:
+    """The step or time at which the run ends at the latest; None if only a gap is named."""
+    if dynamics.axis == "time":
+        if until.steps is not None:
+            raise ValueError(
+                f"until.steps={until.steps}: {type(dynamics).__name__} has a time, not steps; "
+                "use Until(time=…)"
+            )
+        return until.time
+    if until.time is None:
+        return until.steps
+    steps = max(1, steps_for(dynamics.lr, until.time))  # pyright: ignore[reportAttributeAccessIssue]
+    return steps if until.steps is None else min(steps, until.steps)
+
+
+def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:
+    stepwise = dynamics.axis == "step"
+    if save_at is None:
+        if stepwise:
+            return log_spaced_steps(int(DEFAULT_STEPS if limit is None else limit))
+        end = DEFAULT_TIME if limit is None else limit
+        return np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)])
+    values = checks.array("save_at", save_at, ndim=(1,))
+    if len(values) == 0 or values[0] < 0 or np.any(np.diff(values) <= 0):
+        raise ValueError("save_at must be increasing, start at 0 or later and not be empty, "
+                         f"got {values[:5].tolist()}{' …' if len(values) > 5 else ''}")
+    if limit is not None and values[-1] > limit:
+        raise ValueError(f"save_at must not go beyond the end of the run ({limit}), got {values[-1]}")
+    if not stepwise:
+        return values
+    if np.any(values != np.round(values)):
+        raise ValueError(f"save_at must be whole steps, got {values[values != np.round(values)][0]}")
+    return values.astype(np.int64)
+
+
+def log_spaced_steps(last: int, count: int = SAVES) -> np.ndarray:
+    """0, then about log-spaced whole steps up to `last`: `count` of them, or all there are."""
+    if last < count:
+        return np.arange(last + 1)
+    ideal = np.round(np.geomspace(1, last, count - 1)).astype(np.int64)
+    # Rounding makes the first ones equal: move each at least one beyond its predecessor.
+    index = np.arange(len(ideal))
+    spread = np.maximum.accumulate(ideal - index) + index
+    return np.concatenate([[0], np.minimum(spread, last)])
+
+
+@host
+def _check_fit(problem: Problem, net: Net, params: Any) -> None:
+    """Does the net take the problem's inputs and give its outputs? Traces, compiles nothing."""
+    d, k = problem.d, problem.k
+    try:
+        if isinstance(net, LinearNet):
+            got = jax.eval_shape(net.predictor, params).shape
+            need = [(d, k), (d,)] if k == 1 else [(d, k)]
+        else:
+            X = jax.ShapeDtypeStruct((3, d), np.float64)
+            got = jax.eval_shape(net, params, X).shape
+            need = [(3, k), (3,)] if k == 1 else [(3, k)]
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"net: {net!r} does not fit a problem of {d} inputs and {k} outputs: {error}"
+        ) from error
+    if got not in need:
+        what = "a predictor" if isinstance(net, LinearNet) else "outputs on 3 samples"
+        raise ValueError(
+            f"net: {net!r} gives {what} of shape {got}, but the problem has {d} inputs and {k} "
+            f"outputs and needs {need[0]}"
+        )

@@ -1,0 +1,93 @@
+"""How a run ended: a word to compare with, and a sentence that says what to do."""
+
+import dataclasses
+import enum
+
+
+class Ending(enum.IntEnum):
+    """Why a run stopped; the numbers are what a sweep stores."""
+
+    CONVERGED = 0
+    CONVERGED_TO_TOLERANCE = 1
+    REACHED_STEPS = 2
+    REACHED_TIME = 3
+    STUCK_AT_A_SADDLE = 4
+    STATIONARY = 5
+    DIVERGED = 6
+    INTEGRATOR_FAILED = 7
+
+    @property
+    def words(self) -> str:
+        """The name as people say it: "converged to tolerance"."""
+        return self.name.lower().replace("_", " ")
+
+
+SENTENCES = {
+    Ending.CONVERGED: "The excess loss reached the gap that was asked for.",
+    Ending.CONVERGED_TO_TOLERANCE: (
+        "The excess loss no longer falls at this integrator's tolerance, or in double precision; "
+        "a smaller rtol and atol in Flow, or a larger gap in Until, would end in `converged`."
+    ),
+    Ending.REACHED_STEPS: (
+        "All steps were taken before the excess loss reached the gap; give more steps, a larger "
+        "learning rate, or a larger gap."
+    ),
+    Ending.REACHED_TIME: (
+        "The time was up before the excess loss reached the gap; give more time or a larger gap."
+    ),
+    Ending.STUCK_AT_A_SADDLE: (
+        "The gradient vanishes far from zero excess loss. Probable causes: (1) the init is zero or "
+        "very small, and the run needs more time to leave the origin; (2) the init is balanced "
+        "with the wrong orientation and flows into a saddle; (3) a layer is narrower than the rank "
+        "of the solution."
+    ),
+    Ending.STATIONARY: (
+        "The gradient of the objective vanishes, and the gap that was asked for is not reached: "
+        "with weight decay the minimum of the objective lies above that of the loss; for a "
+        "non-linear net it may be a local minimum."
+    ),
+    Ending.DIVERGED: (
+        "The parameters became infinite; the state before is kept. Use a smaller learning rate "
+        "(below 2 / sharpness) or a smaller init."
+    ),
+    Ending.INTEGRATOR_FAILED: (
+        "The step size of the integrator shrank to nothing; use a larger rtol or atol."
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Status:
+    """How and where a run ended.
+
+    Equal to another Status, to an `Ending`, or to its words: `run.status == "converged"`.
+
+    Attributes:
+        ending: why it stopped.
+        at: the step or time of it.
+        axis: "step" or "time".
+    """
+
+    ending: Ending
+    at: float
+    axis: str
+
+    @property
+    def sentence(self) -> str:
+        """What this means and what to do about it."""
+        return SENTENCES[self.ending]
+
+    def __str__(self) -> str:
+        if self.ending is Ending.DIVERGED:
+            return f"diverged at {self.axis} {self.at:g}"
+        return self.ending.words
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Status):
+            return (self.ending, self.at) == (other.ending, other.at)
+        if isinstance(other, str):
+            return other in (str(self), self.ending.words)
+        return isinstance(other, Ending) and self.ending is other
+
+    def __hash__(self) -> int:
+        return hash(self.ending)

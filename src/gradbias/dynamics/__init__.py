@@ -1,0 +1,23 @@
+"""Dynamics: how parameters move.
+
+`gradient` and the steppers are the jax-level API: they can be transformed by jit, grad and vmap,
+and need double precision (`with gb.float64():`).
+"""
+
+from ._descent import Descent
+from ._flow import Flow
+from ._gradient import gradient
+from ._protocol import Dynamics, Gap, State, Stepper
+from ._schedules import Piecewise, piecewise
+
+__all__ = [
+    "Descent",
+    "Dynamics",
+    "Flow",
+    "Gap",
+    "Piecewise",
+    "State",
+    "Stepper",
+    "gradient",
+    "piecewise",
+]

@@ -1,0 +1,171 @@
+"""Gradient flow, by an adaptive Runge-Kutta method of order eight."""
+
+from typing import Any, ClassVar, Literal
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..nets import LinearNet, Net
+from ..numerics import checks
+from ..problems import Population, Problem
+from ._gradient import decayed, gradient
+from ._protocol import CONVERGED, DIVERGED, FAILED, FLOOR, RUNNING, Dynamics, Gap, State, Stepper
+
+SOLVER = diffrax.Dopri8()
+PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
+
+
+class Memory(eqx.Module):
+    """The integrator between two steps, and what it takes to see that it no longer gets on.
+
+    Attributes:
+        dt: the size of the next step.
+        controller: the state of the step size controller.
+        solver: the state of the Runge-Kutta method.
+        taken: steps so far, rejected ones included.
+        best: the lowest objective seen.
+        since: accepted steps since then.
+        anchor: the parameters there.
+    """
+
+    dt: Any
+    controller: Any
+    solver: Any
+    taken: Any
+    best: Any
+    since: Any
+    anchor: Any
+
+
+class FlowStepper(Stepper):
+    """dp/dt = −∇(L + γ‖p‖²), in steps that end on the times asked for."""
+
+    rtol: Any
+    atol: Any
+    weight_decay: Any
+
+    def begin(self, problem, net, params) -> Memory:
+        term, zero = self._term(problem, net), jnp.asarray(0.0)
+        t1, controller = self._controller().init(
+            term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, SOLVER.error_order(term)
+        )
+        solver = SOLVER.init(term, zero, t1, params, None)
+        count = jnp.asarray(0)
+        return Memory(t1, controller, solver, count, jnp.asarray(jnp.inf), count, params)
+
+    def advance(self, problem, net, gap: Gap, state: State, target, drive, goal) -> State:
+        def unfinished(state):
+            budget = state.memory.taken < drive
+            return (state.clock < target) & (state.code == RUNNING) & budget
+
+        def step(state):
+            return self._step(problem, net, gap, state, target, goal)
+
+        return jax.lax.while_loop(unfinished, step, state)
+
+    def _controller(self) -> diffrax.PIDController:
+        return diffrax.PIDController(rtol=self.rtol, atol=self.atol)
+
+    def _term(self, problem, net) -> diffrax.ODETerm:
+        def field(t, params, args):
+            grads = decayed(gradient(problem, net, params), params, self.weight_decay)
+            return jax.tree.map(jnp.negative, grads)
+
+        return diffrax.ODETerm(field)
+
+    def _step(self, problem, net, gap, state, target, goal) -> State:
+        term, memory = self._term(problem, net), state.memory
+        t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
+        candidate, error, _, solver, _ = SOLVER.step(
+            term, t0, t1, state.params, None, memory.solver, False
+        )
+        keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
+            t0, t1, state.params, candidate, None, error, SOLVER.error_order(term), memory.controller
+        )
+        dt = t_to - t_from
+        # A step cut short by a save time says little about the next one.
+        dt = jnp.where(keep & (t1 == target), jnp.maximum(dt, memory.dt), dt)
+        moved = Memory(dt, controller, _where(keep, solver, memory.solver), memory.taken + 1,
+                       memory.best, memory.since, memory.anchor)
+        new = State(_where(keep, candidate, state.params), jnp.where(keep, t1, t0), moved, state.code)
+        return self._judge(problem, net, gap, new, keep, goal)
+
+    def _judge(self, problem, net, gap, state, keep, goal) -> State:
+        """Has it converged, got stuck at the integrator's floor, or failed?"""
+        value, memory = gap(problem, net, state.params), state.memory
+        objective = value
+        if self.weight_decay is not None:
+            squares = [jnp.sum(p * p) for p in jax.tree.leaves(state.params)]
+            objective = value + self.weight_decay * sum(squares[1:], squares[0])
+        falls = objective < memory.best
+        since = jnp.where(falls, 0, memory.since + keep)
+        anchor = _where(falls, state.params, memory.anchor)
+        floor = (since >= PATIENCE) & (self._distance(state.params, anchor) < 1e3)
+        failed = memory.dt <= 1e-14 * state.clock
+        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(p)) for p in jax.tree.leaves(state.params)]))
+        code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, RUNNING))
+        code = jnp.where(finite, jnp.where(value <= goal, CONVERGED, code), DIVERGED)
+        best = jnp.where(falls, objective, memory.best)
+        memory = Memory(memory.dt, memory.controller, memory.solver, memory.taken, best, since, anchor)
+        return State(state.params, state.clock, memory, code.astype(state.code.dtype))
+
+    def _distance(self, params, anchor) -> Any:
+        """The largest change since the anchor, in units of the tolerance."""
+        units = jax.tree.map(
+            lambda p, a: jnp.max(jnp.abs(p - a) / (self.atol + self.rtol * jnp.abs(p)), initial=0.0),
+            params, anchor,
+        )
+        return jnp.max(jnp.stack(jax.tree.leaves(units)))
+
+
+class Flow(Dynamics):
+    """Gradient flow, dp/dt = −∇L, integrated by diffrax's Dopri8.
+
+    Args:
+        rtol: relative tolerance of a step.
+        atol: absolute tolerance; None takes 1e-11 of the smallest non-zero layer (its root mean
+            square) at the start, which small inits need.
+        weight_decay: γ of the objective L + γ‖params‖².
+    """
+
+    axis: ClassVar[Literal["step", "time"]] = "time"
+    rtol: Any
+    atol: Any
+    weight_decay: Any
+
+    def __init__(self, rtol: float = 1e-10, atol: float | None = None, weight_decay: float = 0.0):
+        self.rtol = np.asarray(checks.number("rtol", rtol, above=0, below=1))
+        self.atol = None if atol is None else np.asarray(checks.number("atol", atol, above=0))
+        self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
+
+    def check(self, problem: Problem, net: Net, limit: float | None) -> None:
+        if isinstance(problem, Population) and not isinstance(net, LinearNet):
+            raise ValueError(
+                f"Flow on Population needs exact expectations, known for linear nets only, got {net!r}"
+            )
+
+    def stepper(self, params) -> FlowStepper:
+        atol = self.atol if self.atol is not None else np.asarray(1e-11 * _scale(params))
+        return FlowStepper(self.rtol, atol, self.weight_decay if self.weight_decay != 0 else None)
+
+    def in_basis(self, basis: np.ndarray) -> "Flow":
+        return self
+
+    def drive(self, state: State, calls: int) -> tuple[Any, float]:
+        return state.memory.taken + calls, np.inf
+
+    def time(self, clock: np.ndarray) -> np.ndarray:
+        return np.asarray(clock)
+
+
+def _scale(params) -> float:
+    """The root mean square of the smallest non-zero layer; 1 if all are zero."""
+    sizes = [np.sqrt(np.mean(np.square(p))) for p in jax.tree.leaves(params) if np.size(p)]
+    return float(min((size for size in sizes if size > 0), default=1.0))
+
+
+def _where(keep, new, old) -> Any:
+    return jax.tree.map(lambda n, o: jnp.where(keep, n, o), new, old)

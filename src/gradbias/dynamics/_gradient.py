@@ -1,0 +1,29 @@
+"""The gradient of a problem's loss in a net's parameters."""
+
+from typing import Any
+
+import jax
+
+from ..nets import LinearNet, Net
+from ..nets._base import as_matrix
+from ..problems import Batch
+from ..problems._base import Quadratic
+
+
+def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
+    """The (stochastic) gradient in the parameters (jax-level).
+
+    On linear nets it is formed once in predictor space and pulled back: no data through the
+    layers.
+    """
+    if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
+        theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
+        return pull(problem.theta_gradient(theta, batch))[0]
+    return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
+
+
+def decayed(grads, params, weight_decay) -> Any:
+    """Add the gradient of weight_decay·‖params‖²; None stands for no decay."""
+    if weight_decay is None:
+        return grads
+    return jax.tree.map(lambda g, p: g + 2 * weight_decay * p, grads, params)

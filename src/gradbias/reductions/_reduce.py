@@ -1,0 +1,105 @@
+"""Reduce → run → lift: one mechanism for two-layer, deep and rank-1 nets."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from ..nets import ChainNet, Deep, Net
+from ..problems import Problem, QuadraticProblem
+from ..problems._base import Quadratic
+from ._closure import CERTIFICATE, invariance_residual, invariant_bases
+from ._spectral import in_row_space
+
+
+class Lift(eqx.Module):
+    """From the parameters of the small net back to all parameters.
+
+    Attributes:
+        net: the user's net.
+        bases: of the invariant subspaces; None stands for the whole space.
+        rests: what lies outside, one per factor; None where nothing does.
+    """
+
+    net: ChainNet
+    bases: list[Any]
+    rests: list[Any]
+
+    def __call__(self, params) -> Any:
+        factors = []
+        for k, rest in enumerate(self.rests, start=1):
+            factor = _sandwich(self.bases[k - 1], params[f"W{k}"], self.bases[k])
+            factors.append(factor if rest is None else factor + params["rest"] * rest)
+        return self.net.from_factors(factors)
+
+
+class Reduction(eqx.Module):
+    """A smaller, equivalent run.
+
+    Attributes:
+        problem: the data in the basis of their row space.
+        net: the small net.
+        params: its parameters; "rest" is the scalar that multiplies what lies outside.
+        lift: the way back.
+        certificate: how far the subspaces are from invariant, relative.
+    """
+
+    problem: Quadratic
+    net: Deep
+    params: dict[str, Any]
+    lift: Lift
+    certificate: float = eqx.field(static=True)
+
+
+def reduce(problem: Problem, net: Net, params: dict[str, Any]) -> Reduction | str:
+    """The exact closure of a run, or a sentence that says why there is none."""
+    if not isinstance(net, ChainNet):
+        return f"{type(net).__name__} is not a product of matrices"
+    if not isinstance(problem, QuadraticProblem):
+        return f"{type(problem).__name__} is not a squared loss"
+    if problem.rank == 0:
+        return "the data are zero"
+    factors = net.factors(params)
+    bases = invariant_bases(factors, problem.row_space)
+    certificate = invariance_residual(factors, bases)
+    if certificate > CERTIFICATE:
+        return f"invariance residual {certificate:.1e} is above {CERTIFICATE:.0e}"
+    small = {
+        f"W{k}": _project(bases[k - 1], factor, bases[k])
+        for k, factor in enumerate(factors, start=1)
+    }
+    dims = [small["W1"].shape[0], *(small[f"W{k}"].shape[1] for k in range(1, len(factors) + 1))]
+    if 0 in dims:
+        return "a layer is cut off: no signal passes it"
+    lift = Lift(net, bases, _rests(factors, bases))
+    small["rest"] = np.asarray(1.0)
+    return Reduction(in_row_space(problem), Deep(dims), small, lift, certificate)
+
+
+def _rests(factors: list[np.ndarray], bases: list[np.ndarray | None]) -> list[np.ndarray | None]:
+    """(I − P0) F1, then (I − P(k−1)) Fk (I − Pk)."""
+    rests: list[np.ndarray | None] = []
+    for k, factor in enumerate(factors, start=1):
+        left, right = bases[k - 1], bases[k]
+        rest = _outside(left, factor)
+        if k > 1 and rest is not None:
+            turned = _outside(right, rest.T)
+            rest = None if turned is None else turned.T
+        rests.append(rest)
+    return rests
+
+
+def _outside(basis: np.ndarray | None, matrix: np.ndarray) -> np.ndarray | None:
+    if basis is None or basis.shape[0] == basis.shape[1]:
+        return None
+    return matrix - basis @ (basis.T @ matrix)
+
+
+def _project(left: np.ndarray | None, factor: np.ndarray, right: np.ndarray | None) -> np.ndarray:
+    rows = factor if left is None else left.T @ factor
+    return rows if right is None else rows @ right
+
+
+def _sandwich(left, small, right) -> Any:
+    rows = small if left is None else left @ small
+    return rows if right is None else rows @ right.T
