@@ -48,13 +48,15 @@ def decode(value: Any, arrays: Arrays) -> Any:
         return {key: decode(item, arrays) for key, item in value["dict"]}
     known = classes()
     if value.get("class") not in known:
-        raise ValueError(f"the file names a class {value.get('class')!r} that gradbias does not have")
+        raise ValueError(
+            f"the file names a class {value.get('class')!r} that gradbias does not have"
+        )
     fields = {name: decode(item, arrays) for name, item in value["fields"].items()}
     return known[value["class"]](**fields)
 
 
 def classes() -> dict[str, type]:
-    """gradbias's own classes that a setup is made of, by name."""
+    """Gradbias's own classes that a setup is made of, by name."""
     from ._setup import Setup, Until
     from .dynamics import Dynamics, Piecewise
     from .nets import Net

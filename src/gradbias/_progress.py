@@ -29,7 +29,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         if self.bar is not None:
             self.bar.stop()
@@ -60,7 +63,13 @@ class Progress:
 
 def _bar(stream: TextIO) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     notebook = "ipykernel" in sys.modules
     console = Console(file=None if notebook else stream)

@@ -55,7 +55,9 @@ class Recorder:
     def take(self, row: int, params: Any) -> None:
         """Keep the state of one save."""
         slot = len(self.rows)
-        for buffer, leaf in zip(jax.tree.leaves(self.waiting), jax.tree.leaves(params), strict=True):
+        for buffer, leaf in zip(
+            jax.tree.leaves(self.waiting), jax.tree.leaves(params), strict=True
+        ):
             buffer[slot] = leaf
         self.rows.append(row)
         if len(self.rows) == self.block:

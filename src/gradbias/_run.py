@@ -69,8 +69,10 @@ class Run:
         write(self, path)
 
     def __str__(self) -> str:
-        lines = [self._title(), f"  {self.status} ({self.status.axis} {self.status.at:g}): "
-                 f"{self.status.sentence}"]
+        lines = [
+            self._title(),
+            f"  {self.status} ({self.status.axis} {self.status.at:g}): {self.status.sentence}",
+        ]
         lines += [f"  {line}" for line in (self._loss_line(), self._distance_line()) if line]
         how = self.stats.get("reduction", "none")
         reduced = (
@@ -101,9 +103,12 @@ class Run:
         problem = None if self.setup is None else self.setup.problem
         if self.theta is None or not isinstance(problem, QuadraticProblem):
             return ""
-        distance = np.linalg.norm(self.theta - problem.min_norm)
-        return f"distance to the min-norm solution {distance:.6g}, whose norm is " \
-               f"{np.linalg.norm(problem.min_norm):.6g}"
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = np.linalg.norm(self.theta - problem.min_norm)
+        return (
+            f"distance to the min-norm solution {distance:.6g}, whose norm is "
+            f"{np.linalg.norm(problem.min_norm):.6g}"
+        )
 
 
 def describe_dynamics(setup: Setup) -> str:

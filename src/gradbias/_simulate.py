@@ -35,6 +35,21 @@ class _Start(NamedTuple):
     stats: dict[str, Any]
 
 
+class _Best(NamedTuple):
+    """The lowest gap so far and the step after which it has not been undercut."""
+
+    gap: float
+    at: int
+
+    def updated(self, state: State, gaps: np.ndarray) -> "_Best":
+        seen = np.min(gaps, where=np.isfinite(gaps), initial=np.inf)
+        return _Best(float(seen), int(state.clock)) if seen < self.gap else self
+
+    def is_floor(self, state: State, first_gap: float) -> bool:
+        """Descent that only a gap could end, and that rounding keeps above it, ends here."""
+        return bool(self.gap <= 1e-20 * first_gap and state.clock > 2 * self.at + 10_000)
+
+
 @host
 def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) -> Run:
     """Run a setup.
@@ -62,10 +77,14 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
         "compilations": compilations.count,
         "seconds": time.monotonic() - began,
     }
-    theta = None
-    if isinstance(setup.net, LinearNet):
-        theta = setup.problem.at_edge(as_matrix(np.asarray(setup.net.predictor(final))))
-    return Run.of(setup, values, final, theta, status, stats)
+    return Run.of(setup, values, final, _predictor(setup, final), status, stats)
+
+
+def _predictor(setup: Setup, final: Any) -> np.ndarray | None:
+    if not isinstance(setup.net, LinearNet):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # the last state of a run that diverged
+        return setup.problem.at_edge(as_matrix(np.asarray(setup.net.predictor(final))))
 
 
 def _start(setup: Setup, reduce: bool) -> _Start:
@@ -91,9 +110,7 @@ def _start(setup: Setup, reduce: bool) -> _Start:
     return _Start(System(problem, net, stepper, gap), dynamics, params, lift, stats)
 
 
-def _drive(
-    setup: Setup, start: _Start, recorder: Recorder, bar: Progress
-) -> tuple[State, Status]:
+def _drive(setup: Setup, start: _Start, recorder: Recorder, bar: Progress) -> tuple[State, Status]:
     """Chunk after chunk, until the state stops or its time is up."""
     until, limit = setup.until, np.inf if setup.limit is None else setup.limit
     goal = np.asarray(-1.0 if until.gap is None else until.gap)
@@ -102,7 +119,8 @@ def _drive(
     zero = np.asarray(0, np.int64) if stepwise else np.asarray(0.0)
     memory = begin(start.system, start.params)
     state = to_numpy(State(start.params, zero, memory, np.asarray(RUNNING, np.int32)))
-    slots, calls, row, first_gap, first = segments_that_fit(start.params), FIRST_CALLS, 0, None, True
+    slots, calls = segments_that_fit(start.params), FIRST_CALLS
+    row, first_gap, first, best = 0, np.inf, True, _Best(np.inf, 0)
     while state.code == RUNNING and (first or state.clock < limit):
         drive, stop = start.dynamics.drive(state, calls)
         plan = plan_chunk(
@@ -114,6 +132,9 @@ def _drive(
             calls = _next_calls(calls, time.monotonic() - began)
         row = _take_saves(setup.save_at, row, plan, trail, recorder)
         first_gap, first = trail[2][0] if first else first_gap, False
+        best = best.updated(state, trail[2])
+        if setup.limit is None and stepwise and best.is_floor(state, first_gap):
+            state = State(state.params, state.clock, state.memory, np.asarray(FLOOR, np.int32))
         bar.update(*_how_far(state, trail, limit, goal, first_gap, setup.dynamics.axis))
     if state.code == DIVERGED and stepwise:
         state, at = _first_bad_step(start, state, plan, goal)
@@ -130,7 +151,7 @@ def _drive(
 
 def _next_calls(calls: int, seconds: float) -> int:
     wanted = calls * CALL_SECONDS / max(seconds, 1e-6)
-    return int(np.clip(wanted, max(calls // 8, 1), calls * 8))
+    return int(np.clip(wanted, max(calls // 8, 1), min(calls * 8, 10**9)))
 
 
 def _take_saves(saves: np.ndarray, row: int, plan: Plan, trail: Any, recorder: Recorder) -> int:
@@ -146,9 +167,7 @@ def _take_saves(saves: np.ndarray, row: int, plan: Plan, trail: Any, recorder: R
     return row
 
 
-def _first_bad_step(
-    start: _Start, state: State, plan: Plan, goal: np.ndarray
-) -> tuple[State, int]:
+def _first_bad_step(start: _Start, state: State, plan: Plan, goal: np.ndarray) -> tuple[State, int]:
     """The first step at which the parameters are not finite, by bisection from the last good state."""
     low, slots = int(state.clock), len(plan.targets)
     high = int(plan.targets[np.searchsorted(plan.targets, low, side="right")])

@@ -95,7 +95,9 @@ class Descent(Dynamics):
     ):
         self.lr = lr if callable(lr) else np.asarray(checks.number("lr", lr, above=0))
         if noise is not None and not isinstance(noise, Noise):
-            raise ValueError(f"noise must be None or a noise law such as gb.Replay, got {noise!r:.80}")
+            raise ValueError(
+                f"noise must be None or a noise law such as gb.Replay, got {noise!r:.80}"
+            )
         self.noise = noise
         self.momentum = np.asarray(checks.number("momentum", momentum, at_least=0, below=1))
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))

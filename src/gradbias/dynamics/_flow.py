@@ -1,5 +1,7 @@
 """Gradient flow, by an adaptive Runge-Kutta method of order eight."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import diffrax
@@ -12,7 +14,7 @@ from ..nets import LinearNet, Net
 from ..numerics import checks
 from ..problems import Population, Problem
 from ._gradient import decayed, gradient
-from ._protocol import CONVERGED, DIVERGED, FAILED, FLOOR, RUNNING, Dynamics, Gap, State, Stepper
+from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, Gap, State, Stepper
 
 SOLVER = diffrax.Dopri8()
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
@@ -49,10 +51,12 @@ class FlowStepper(Stepper):
 
     def begin(self, problem, net, params) -> Memory:
         term, zero = self._term(problem, net), jnp.asarray(0.0)
-        t1, controller = self._controller().init(
-            term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, SOLVER.error_order(term)
-        )
-        solver = SOLVER.init(term, zero, t1, params, None)
+        order = SOLVER.error_order(term)
+        with _usual_promotion():
+            t1, controller = self._controller().init(
+                term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, order
+            )
+            solver = SOLVER.init(term, zero, t1, params, None)
         count = jnp.asarray(0)
         return Memory(t1, controller, solver, count, jnp.asarray(jnp.inf), count, params)
 
@@ -79,18 +83,25 @@ class FlowStepper(Stepper):
     def _step(self, problem, net, gap, state, target, goal) -> State:
         term, memory = self._term(problem, net), state.memory
         t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
-        candidate, error, _, solver, _ = SOLVER.step(
-            term, t0, t1, state.params, None, memory.solver, False
-        )
-        keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
-            t0, t1, state.params, candidate, None, error, SOLVER.error_order(term), memory.controller
-        )
-        dt = t_to - t_from
+        with _usual_promotion():
+            candidate, error, _, solver, _ = SOLVER.step(
+                term, t0, t1, state.params, None, memory.solver, False
+            )
+            order = SOLVER.error_order(term)
+            keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
+                t0, t1, state.params, candidate, None, error, order, memory.controller
+            )
         # A step cut short by a save time says little about the next one.
-        dt = jnp.where(keep & (t1 == target), jnp.maximum(dt, memory.dt), dt)
-        moved = Memory(dt, controller, _where(keep, solver, memory.solver), memory.taken + 1,
-                       memory.best, memory.since, memory.anchor)
-        new = State(_where(keep, candidate, state.params), jnp.where(keep, t1, t0), moved, state.code)
+        shortened = keep & (t1 == target)
+        dt = jnp.where(shortened, jnp.maximum(t_to - t_from, memory.dt), t_to - t_from)
+        moved = eqx.tree_at(
+            lambda m: (m.dt, m.controller, m.solver, m.taken),
+            memory,
+            (dt, controller, _where(keep, solver, memory.solver), memory.taken + 1),
+            is_leaf=lambda leaf: leaf is None,
+        )
+        params = _where(keep, candidate, state.params)
+        new = State(params, jnp.where(keep, t1, t0), moved, state.code)
         return self._judge(problem, net, gap, new, keep, goal)
 
     def _judge(self, problem, net, gap, state, keep, goal) -> State:
@@ -101,22 +112,24 @@ class FlowStepper(Stepper):
             squares = [jnp.sum(p * p) for p in jax.tree.leaves(state.params)]
             objective = value + self.weight_decay * sum(squares[1:], squares[0])
         falls = objective < memory.best
-        since = jnp.where(falls, 0, memory.since + keep)
+        since = jnp.where(falls, 0, memory.since + keep.astype(memory.since.dtype))
         anchor = _where(falls, state.params, memory.anchor)
         floor = (since >= PATIENCE) & (self._distance(state.params, anchor) < 1e3)
         failed = memory.dt <= 1e-14 * state.clock
-        finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(p)) for p in jax.tree.leaves(state.params)]))
         code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, RUNNING))
-        code = jnp.where(finite, jnp.where(value <= goal, CONVERGED, code), DIVERGED)
+        code = jnp.where(value <= goal, CONVERGED, code)
         best = jnp.where(falls, objective, memory.best)
-        memory = Memory(memory.dt, memory.controller, memory.solver, memory.taken, best, since, anchor)
+        memory = eqx.tree_at(lambda m: (m.best, m.since, m.anchor), memory, (best, since, anchor))
         return State(state.params, state.clock, memory, code.astype(state.code.dtype))
 
     def _distance(self, params, anchor) -> Any:
         """The largest change since the anchor, in units of the tolerance."""
         units = jax.tree.map(
-            lambda p, a: jnp.max(jnp.abs(p - a) / (self.atol + self.rtol * jnp.abs(p)), initial=0.0),
-            params, anchor,
+            lambda p, a: jnp.max(
+                jnp.abs(p - a) / (self.atol + self.rtol * jnp.abs(p)), initial=0.0
+            ),
+            params,
+            anchor,
         )
         return jnp.max(jnp.stack(jax.tree.leaves(units)))
 
@@ -159,6 +172,13 @@ class Flow(Dynamics):
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return np.asarray(clock)
+
+
+@contextlib.contextmanager
+def _usual_promotion() -> Iterator[None]:
+    """Diffrax counts on jax's default promotion rules, which the caller may have made strict."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def _scale(params) -> float:

@@ -30,7 +30,9 @@ def piecewise(rates: Mapping[int, float]) -> Piecewise:
         rates: first step of a stretch → learning rate; must start at step 0.
     """
     if not isinstance(rates, Mapping) or 0 not in rates:
-        raise ValueError(f"rates must map steps to learning rates and start at 0, got {rates!r:.80}")
+        raise ValueError(
+            f"rates must map steps to learning rates and start at 0, got {rates!r:.80}"
+        )
     starts = sorted(checks.integer("rates: step", start) for start in rates)
     values = tuple(checks.number(f"rates[{s}]", rates[s], above=0) for s in starts)
     return Piecewise(tuple(starts), values)
@@ -45,8 +47,9 @@ def rates(lr: np.ndarray | Schedule, start: int, stop: int) -> np.ndarray:
     bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
         first = int(np.argmax(bad))
-        raise ValueError(f"lr must be greater than 0 at every step, got {values[first]} at step "
-                         f"{steps[first]}")
+        raise ValueError(
+            f"lr must be greater than 0 at every step, got {values[first]} at step {steps[first]}"
+        )
     return values
 
 

@@ -73,4 +73,3 @@ def product(factors: list[Any]) -> Any:
     while rest:
         result = rest.pop() @ result if from_right else result @ rest.pop(0)
     return result
-

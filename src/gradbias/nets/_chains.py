@@ -72,6 +72,4 @@ def sizes(name: str, dims: Sequence[int]) -> tuple[int, ...]:
     """Layer sizes, checked: at least an input and an output."""
     if isinstance(dims, (str, bytes)) or not hasattr(dims, "__len__") or len(dims) < 2:
         raise ValueError(f"{name} must list at least two sizes [d, …, k], got {dims!r:.80}")
-    return tuple(
-        checks.integer(f"{name}[{i}]", size, at_least=1) for i, size in enumerate(dims)
-    )
+    return tuple(checks.integer(f"{name}[{i}]", size, at_least=1) for i, size in enumerate(dims))

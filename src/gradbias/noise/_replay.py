@@ -43,6 +43,11 @@ class Replay(Noise):
             raise ValueError(f"the parts of Replay must have the same number of steps: {lengths}")
 
     @property
+    def samples(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The fresh data, as given."""
+        return None if self.x is None else (self.x, self.y)
+
+    @property
     def steps(self) -> int:
         """How many steps were recorded."""
         return len(next(iter(self._given().values())))
@@ -55,7 +60,9 @@ class Replay(Noise):
                 f"more, or set until=Until(steps={self.steps})"
             )
         if self.x is None and isinstance(problem, Population):
-            raise ValueError("noise: on Population, Replay needs samples=(x, y), got rows or labels")
+            raise ValueError(
+                "noise: on Population, Replay needs samples=(x, y), got rows or labels"
+            )
         if self.indices is not None:
             self._check_rows(problem.n)  # pyright: ignore[reportAttributeAccessIssue]
         self._check_shapes(problem)

@@ -115,5 +115,7 @@ def integer(name: str, value: Any, *, at_least: int = 0) -> int:
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     """`value` if it is one of `choices`, or a ValueError that lists them."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r:.80}")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r:.80}"
+        )
     return value

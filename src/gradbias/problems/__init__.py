@@ -2,8 +2,29 @@
 
 from ._base import Problem, QuadraticProblem
 from ._batch import Batch
+from ._planted import gaussian, orthogonal, sparse, whitened
 from ._population import Population
 from ._regression import Regression
 from ._samples import Samples
+from ._tasks import autoencoding, conflicting, digits, relu_teacher
+from ._teachers import gaussian_teacher, relu_directions, sparse_teacher
 
-__all__ = ["Batch", "Population", "Problem", "QuadraticProblem", "Regression", "Samples"]
+__all__ = [
+    "Batch",
+    "Population",
+    "Problem",
+    "QuadraticProblem",
+    "Regression",
+    "Samples",
+    "autoencoding",
+    "conflicting",
+    "digits",
+    "gaussian",
+    "gaussian_teacher",
+    "orthogonal",
+    "relu_directions",
+    "relu_teacher",
+    "sparse",
+    "sparse_teacher",
+    "whitened",
+]

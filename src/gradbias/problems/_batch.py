@@ -3,6 +3,8 @@
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
+from jax.core import Tracer
 
 
 class Batch(eqx.Module):
@@ -19,3 +21,8 @@ class Batch(eqx.Module):
     label_noise: Any = None
     x: Any = None
     y: Any = None
+
+
+def rows(array, indices) -> Any:
+    """Some rows of `array`; NumPy cannot look up rows that jax is still tracing."""
+    return (jnp.asarray(array) if isinstance(indices, Tracer) else array)[indices]

@@ -60,9 +60,7 @@ class Population(QuadraticProblem):
     sigma_eps: Any
     weight: Any
 
-    def __init__(
-        self, sigma_x: ArrayLike, V: ArrayLike, sigma_eps: ArrayLike, weight: float = 1.0
-    ):
+    def __init__(self, sigma_x: ArrayLike, V: ArrayLike, sigma_eps: ArrayLike, weight: float = 1.0):
         self.V = checks.array("V", V, ndim=(2,))
         k, d = self.V.shape
         if 0 in (k, d):
@@ -164,9 +162,7 @@ def _covariance(name: str, value: ArrayLike, size: int) -> np.ndarray:
     matrix = (matrix + matrix.T) / 2
     least = np.linalg.eigvalsh(matrix)[0]
     if least < -1e-12 * scale * size:
-        raise ValueError(
-            f"{name} must be positive semi-definite, got an eigenvalue of {least:.3g}"
-        )
+        raise ValueError(f"{name} must be positive semi-definite, got an eigenvalue of {least:.3g}")
     # A negative eigenvalue, however small, is a direction without a minimum.
     return matrix if least >= 0 else _root(matrix) @ _root(matrix)
 

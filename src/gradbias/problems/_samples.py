@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
 from ._base import Problem
-from ._batch import Batch
+from ._batch import Batch, rows
 
 
 class Samples(Problem):
@@ -35,10 +35,13 @@ class Samples(Problem):
         self.per_sample = loss
         self.X = checks.array("X", X, ndim=(2,))
         self.Y = checks.array("Y", Y, ndim=(1, 2))
-        if len(self.X) != len(self.Y) or len(self.X) == 0:
+        if 0 in self.X.shape or 0 in self.Y.shape:
             raise ValueError(
-                "X and Y must have the same, non-zero number of rows, "
-                f"got {len(self.X)} and {len(self.Y)}"
+                f"X and Y must not be empty, got shapes {self.X.shape} and {self.Y.shape}"
+            )
+        if len(self.X) != len(self.Y):
+            raise ValueError(
+                f"X and Y must have the same number of rows, got {len(self.X)} and {len(self.Y)}"
             )
 
     @property
@@ -76,7 +79,7 @@ class Samples(Problem):
             if batch.x is not None:
                 X, Y = batch.x, batch.y.reshape((-1, *self.Y.shape[1:]))
             elif batch.indices is not None:
-                X, Y = X[batch.indices], Y[batch.indices]
+                X, Y = rows(X, batch.indices), rows(Y, batch.indices)
             if batch.label_noise is not None:
                 Y = Y + batch.label_noise.reshape(Y.shape)
         return self._mean(net(params, X), Y)
@@ -85,7 +88,12 @@ class Samples(Problem):
         return self._mean(self.X @ theta, self.Y)
 
     def _mean(self, outputs, Y) -> Any:
-        return jnp.mean(jax.vmap(self.per_sample)(outputs.reshape(Y.shape), jnp.asarray(Y)))
+        losses = jax.vmap(self.per_sample)(outputs.reshape(Y.shape), jnp.asarray(Y))
+        if losses.ndim != 1:
+            raise ValueError(
+                f"loss must return one number for a sample, got shape {losses.shape[1:]}"
+            )
+        return jnp.mean(losses)
 
     @host
     def _on_host(self, function, theta) -> np.ndarray:

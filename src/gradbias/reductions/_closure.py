@@ -33,9 +33,7 @@ def invariant_bases(factors: list[np.ndarray], first: np.ndarray) -> list[np.nda
             if bases[k] is None or made_from.get(k) == neighbours:
                 continue
             made_from[k], grows = neighbours, True
-            bases[k] = _span(
-                _times(scaled[k - 1].T, bases[k - 1]), _times(scaled[k], bases[k + 1])
-            )
+            bases[k] = _span(_times(scaled[k - 1].T, bases[k - 1]), _times(scaled[k], bases[k + 1]))
     return bases
 
 

@@ -1,0 +1,44 @@
+# The two commands are `make verify` and `make test`; both start from nothing but Python and make.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+# Compiled programs are kept between sessions: most of a test's time is compilation.
+CACHE := JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/jax" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+
+.PHONY: help verify test lint fix clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+verify: .venv/installed  ## install, run the example study, write its picture and table under out/
+	$(CACHE) $(BIN)/gradbias example --out out
+
+test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
+	$(CACHE) JAX_ENABLE_X64=0 $(BIN)/pytest -q -m "not slow"
+	$(CACHE) JAX_ENABLE_X64=1 $(BIN)/pytest -q -m smoke
+
+lint: .venv/installed-dev  ## lint and types alone
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+fix: .venv/installed-dev  ## format and repair what can be repaired
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove everything that was made here
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis dist out
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: the environment is made once and brought up to date when pyproject.toml changes.
+.venv/installed: pyproject.toml
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "gradbias needs Python 3.11 or newer; say which one: make PYTHON=/path/to/python" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/python -m pip install --quiet --group dev
+	touch $@

@@ -1,0 +1,105 @@
+"""The `gradbias` command: what it can do, and how it ends.
+
+Exit codes: 0 done; 1 and 2 are a command's own answers; 3 not done (a wrong argument, or a
+problem that was said in one sentence); 130 interrupted; 141 nobody reads any more. Wrong usage
+is 3 and not the usual 2, so that a typing error can never be read as an answer.
+"""
+
+import functools
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from .. import __version__
+
+NOT_DONE = 3
+INTERRUPTED = 130
+NOBODY_READS = 141
+TRACEBACK = "GRADBIAS_TRACEBACK"
+
+
+def example(out: Path = Path("out")) -> None:
+    """Run the example study; write its picture and its table.
+
+    Args:
+        out: the directory to write to; made if it does not exist.
+    """
+    from ._example import run
+
+    run(out)
+
+
+# A command returns its exit code, or None for 0. Its function is named here and imports its
+# work inside, so that help never waits for jax.
+COMMANDS: dict[str, Callable[..., int | None]] = {"example": example}
+
+DESCRIPTION = """Which minimum a gradient method picks, how fast and why.
+
+gradbias --version shows the version."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        args: what follows `gradbias` on the command line; `sys.argv` if None.
+
+    Returns:
+        The exit code.
+    """
+    _write_anywhere()
+    words = list(sys.argv[1:] if args is None else args)
+    if words == ["--version"]:
+        print(f"gradbias {__version__}")
+        return 0
+    try:
+        return _dispatch(words or ["--help"])
+    except KeyboardInterrupt:
+        return _say("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # `gradbias … | head`: say nothing more, at exit neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
+    except (ValueError, OSError) as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return _say(f"{error} (set {TRACEBACK}=1 to see where this was said)", NOT_DONE)
+
+
+def _write_anywhere() -> None:
+    """A terminal that cannot show a θ shows a question mark, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _dispatch(words: list[str]) -> int:
+    try:
+        command = tyro.extras.subcommand_cli_from_dict(
+            {name: _later(command) for name, command in COMMANDS.items()},
+            prog="gradbias",
+            description=DESCRIPTION,
+            args=words,
+        )
+    except SystemExit as end:  # 0 after help, 2 after words that tyro does not know
+        return NOT_DONE if end.code else 0
+    return command() or 0
+
+
+def _later(command: Callable[..., int | None]) -> Callable[..., Callable[[], int | None]]:
+    """The same arguments, but only bound: what goes wrong while parsing is told from the rest."""
+
+    @functools.wraps(command)
+    def bind(*args: Any, **kwargs: Any) -> Callable[[], int | None]:
+        return functools.partial(command, *args, **kwargs)
+
+    return bind
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"gradbias: {sentence}", file=sys.stderr)
+    return code

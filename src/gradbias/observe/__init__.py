@@ -1,0 +1,28 @@
+"""Observables: named measurements f(problem, net, params) at saved states."""
+
+from ._balance import gap, imbalance, imbalance_of, pair_imbalance
+from ._base import Observable
+from ._curvature import hessian_trace, sharpness
+from ._interpolators import interpolator_dimension
+from ._predictor import distance_to, loss, params, theta
+from ._record import as_observable, named
+from ._spectra import effective_rank, singular_values
+
+__all__ = [
+    "Observable",
+    "as_observable",
+    "distance_to",
+    "effective_rank",
+    "gap",
+    "hessian_trace",
+    "imbalance",
+    "imbalance_of",
+    "interpolator_dimension",
+    "loss",
+    "named",
+    "pair_imbalance",
+    "params",
+    "sharpness",
+    "singular_values",
+    "theta",
+]

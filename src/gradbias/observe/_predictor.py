@@ -1,0 +1,114 @@
+"""The predictor, the parameters, the loss, and the distance to a given predictor."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..nets import LinearNet
+from ..numerics import checks
+from ..problems import Population, QuadraticProblem
+from ._base import Measurement, Observable, refuse
+
+
+class Theta(Observable):
+    """The end-to-end predictor Θ of a linear net, (d, k), or (d,) when Y is (n,)."""
+
+    @property
+    def name(self) -> str:
+        return "theta"
+
+    def bind(self, problem, net) -> Measurement:
+        need_linear(self, net)
+        return self
+
+    def dims(self, problem, net) -> tuple[str, ...]:
+        return ("feature",) if problem.vector else ("feature", "output")
+
+    def __call__(self, problem, net, params) -> Any:
+        return problem.at_edge(problem.as_predictor(net.predictor(params)))
+
+
+class Params(Observable):
+    """All parameters, a variable for each."""
+
+    @property
+    def name(self) -> str:
+        return "params"
+
+    def __call__(self, problem, net, params) -> Any:
+        return dict(params)
+
+
+class Loss(Observable):
+    """The loss on all of the data, its minimum included."""
+
+    @property
+    def name(self) -> str:
+        return "loss"
+
+    def bind(self, problem, net) -> Measurement:
+        need_loss(self, problem, net)
+        return self
+
+    def dims(self, problem, net) -> tuple[str, ...]:
+        return ()
+
+    def __call__(self, problem, net, params) -> Any:
+        return loss_value(problem, net, params)
+
+
+class DistanceTo(Observable):
+    """‖Θ − target‖_F; see `distance_to`."""
+
+    target: Any
+
+    @property
+    def name(self) -> str:
+        return "distance_to"
+
+    def bind(self, problem, net) -> Measurement:
+        need_linear(self, net)
+        return DistanceTo(np.asarray(problem.as_predictor(self.target)))
+
+    def dims(self, problem, net) -> tuple[str, ...]:
+        return ()
+
+    def __call__(self, problem, net, params) -> Any:
+        target = problem.as_predictor(jnp.asarray(self.target))
+        error = problem.as_predictor(net.predictor(params)) - target
+        return jnp.sqrt(jnp.sum(error * error))
+
+
+def distance_to(theta: ArrayLike) -> DistanceTo:
+    """The Frobenius distance of a linear net's predictor to `theta`.
+
+    Args:
+        theta: (d, k), or (d,) with one output.
+    """
+    return DistanceTo(checks.array("theta", theta, ndim=(1, 2)))
+
+
+def loss_value(problem, net, params) -> Any:
+    """The loss of these parameters: through the predictor where that is all that counts."""
+    if isinstance(net, LinearNet) and isinstance(problem, QuadraticProblem):
+        return problem.loss(net.predictor(params))
+    return problem.net_loss(net, params)
+
+
+def need_linear(observable: Observable, net) -> None:
+    """Refuse nets without a predictor."""
+    if not isinstance(net, LinearNet):
+        refuse(observable, "a linear net, whose parameters make a predictor", net)
+
+
+def need_loss(observable: Observable, problem, net) -> None:
+    """Refuse the one pair whose loss is an expectation that nobody can compute."""
+    if isinstance(problem, Population) and not isinstance(net, LinearNet):
+        refuse(observable, "finite data, or a linear net on a Population", net)
+
+
+theta = Theta()
+params = Params()
+loss = Loss()

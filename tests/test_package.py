@@ -1,0 +1,196 @@
+"""The package as a whole: what an import costs, what the face shows, who may import whom."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradbias
+
+PACKAGE = Path(gradbias.__file__).parent
+HEAVY = ("jax", "jaxtyping", "equinox", "diffrax", "scipy", "xarray", "sklearn", "matplotlib")
+
+# DESIGN's table of rooms. Everyone may import `numerics`, and itself.
+MAY_IMPORT = {
+    "numerics": set(),
+    "problems": set(),
+    "nets": set(),
+    "init": {"nets", "problems"},
+    "noise": {"problems", "nets"},
+    "symmetry": {"nets", "problems", "noise"},
+    "dynamics": {"nets", "problems", "noise"},
+    "reductions": {"nets", "problems"},
+    "observe": {"nets", "problems", "symmetry"},
+    "engine": {
+        *("problems", "nets", "init", "noise", "symmetry"),
+        *("dynamics", "reductions", "observe"),
+    },
+    "theory": {"problems", "nets", "init", "noise", "symmetry"},
+    "plot": set(),
+}
+# Where the others meet, or what stands in front of them all: no rule.
+FREE = {"limit", "theorems", "figures", "report", "cli", "torch", "__init__", "__main__"}
+MEETING = {"_predict", "_compare", "_verify"}
+
+
+def room_of(part: str) -> str:
+    """The room of a top-level module; private ones are the engine, except where roads meet."""
+    return "engine" if part.startswith("_") and part not in FREE | MEETING else part
+
+
+def python_files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """The absolute names that a file imports, at the top or inside a function."""
+    package = ["gradbias", *path.relative_to(PACKAGE).parts[:-1]]
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules that a fresh process has loaded after `statement`."""
+    code = f"{statement}\nimport sys\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=outside()
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def outside() -> dict[str, str]:
+    """The environment of a process that imports the same package as this one."""
+    return {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+
+
+def stub_names() -> set[str]:
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    names = {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 1
+            for alias in node.names:
+                assert alias.asname == alias.name, f"{alias.name} is not re-exported"
+                names.add(alias.name)
+    return names
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import gradbias",
+        "import gradbias; dir(gradbias)",
+        "import gradbias.cli",
+        "from gradbias.cli import main; assert main(['--help']) == 0",
+        "from gradbias.cli import main; assert main(['example', '--help']) == 0",
+        "from gradbias.cli import main; assert main(['--version']) == 0",
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_used(statement):
+    assert modules_after(statement) & {*HEAVY, "numpy", "torch"} == set()
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", gradbias.__all__)
+def test_every_public_name_resolves(name):
+    assert getattr(gradbias, name) is getattr(gradbias, name)
+    assert name in dir(gradbias)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'simulat'"):
+        _ = gradbias.simulat
+
+
+def test_stub_shows_what_the_face_has():
+    assert stub_names() == set(gradbias.__all__)
+
+
+def test_stub_and_face_take_names_from_the_same_modules():
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    sources = {
+        alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    assert sources == gradbias._NAMES
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    """With a lazy face `gb.x` would be the module from the second use on."""
+    for init in PACKAGE.rglob("__init__.py"):
+        face = importlib.import_module(".".join(init.parent.relative_to(PACKAGE.parent).parts))
+        beside = {p.stem for p in init.parent.glob("*.py")}
+        beside |= {p.parent.name for p in init.parent.glob("*/__init__.py")}
+        rooms = set(getattr(face, "_ROOMS", ()))
+        public = {name for name in getattr(face, "__all__", ()) if not name.startswith("__")}
+        assert not beside & (public - rooms), init
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_import_only_what_they_may(path):
+    top = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    room = room_of(top)
+    if room in FREE | MEETING:
+        return
+    assert room in MAY_IMPORT, f"{room} is not in the table of rooms"
+    inside = {name.split(".")[1] for name in imported(path) if name.startswith("gradbias.")}
+    rooms = {room_of(part) for part in inside} - {room, "numerics"}
+    assert rooms <= MAY_IMPORT[room]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_*.py")), ids=lambda path: path.stem)
+def test_the_engine_knows_dynamics_only_by_their_protocol(path):
+    """A dynamics from outside must be as good as ours."""
+    if path.stem not in FREE | MEETING:
+        concrete = {"Descent", "Flow", "Diffusion", "_descent", "_flow", "_diffusion"}
+        parts = {part for name in imported(path) for part in name.split(".")[1:]}
+        assert not parts & concrete
+
+
+def test_the_reader_of_imports_sees_every_form(tmp_path, monkeypatch):
+    """The rule above is worth what its parser sees."""
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    (tmp_path / "theory").mkdir()
+    source = tmp_path / "theory" / "_x.py"
+    source.write_text(
+        "import gradbias.dynamics\n"
+        "from gradbias import nets\n"
+        "from .. import init as i\n"
+        "from ..noise import Replay\n"
+        "from ..noise._base import z\n"
+        "from . import _y\n"
+        "def f():\n    from ..observe import loss\n"
+    )
+    assert imported(source) == {
+        "gradbias.dynamics",
+        "gradbias.nets",
+        "gradbias.init",
+        "gradbias.noise.Replay",
+        "gradbias.noise._base.z",
+        "gradbias.theory._y",
+        "gradbias.observe.loss",
+    }
+
+
+def test_the_version_is_the_same_everywhere():
+    done = subprocess.run(
+        [sys.executable, "-m", "gradbias", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=outside(),
+    )
+    assert done.stdout == f"gradbias {gradbias.__version__}\n"
