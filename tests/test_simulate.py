@@ -47,7 +47,7 @@ def test_check_every(every):
 
 def test_the_stop_does_not_depend_on_how_the_run_is_cut(monkeypatch):
     wanted = gb.simulate(setup(until=gb.Until(gap=1e-9)))
-    monkeypatch.setattr("gradbias._simulate._next_calls", lambda calls, seconds: 37)
+    monkeypatch.setattr("gradbias._drive._next_calls", lambda calls, seconds: 37)
     cut = gb.simulate(setup(until=gb.Until(gap=1e-9)))
     assert cut.status.at == wanted.status.at
     np.testing.assert_array_equal(cut.theta, wanted.theta)

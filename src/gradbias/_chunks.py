@@ -28,6 +28,15 @@ class Plan(NamedTuple):
     checks: np.ndarray
 
 
+class Trail(NamedTuple):
+    """What every segment ended with: parameters, clock, gap (NaN if not looked at) and code."""
+
+    params: Any
+    clocks: Any
+    gaps: Any
+    codes: Any
+
+
 @eqx.filter_jit
 def begin(system: System, params) -> Any:
     """The stepper's memory at the start."""
@@ -35,15 +44,15 @@ def begin(system: System, params) -> Any:
 
 
 @eqx.filter_jit
-def run_chunk(system: System, state: State, plan: Plan, drive, goal) -> tuple[State, Any]:
+def run_chunk(system: System, state: State, plan: Plan, drive, goal) -> tuple[State, Trail]:
     """Advance through all segments; stop where the state does.
 
     Returns:
-        The state at the end and, for every segment, the parameters, clock, gap and code there.
-        The state that a diverged segment started from is kept.
+        The state at the end and the trail of the segments. Of a segment that diverges, the state
+        that it started from is kept.
     """
 
-    def segment(state: State, stop) -> tuple[State, Any]:
+    def segment(state: State, stop) -> tuple[State, Trail]:
         target, check = stop
         target = jnp.where(state.code == RUNNING, target, state.clock)
         moved = system.stepper.advance(
@@ -57,7 +66,7 @@ def run_chunk(system: System, state: State, plan: Plan, drive, goal) -> tuple[St
         moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
         code = jnp.where(state.code == RUNNING, code, state.code)
         moved = State(moved.params, moved.clock, moved.memory, code)
-        return moved, (moved.params, moved.clock, gap, code)
+        return moved, Trail(moved.params, moved.clock, gap, code)
 
     return jax.lax.scan(segment, state, tuple(plan))
 

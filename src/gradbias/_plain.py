@@ -78,4 +78,4 @@ def _arguments(kind: type) -> list[str]:
     """The names of the constructor's arguments; each is also an attribute."""
     if dataclasses.is_dataclass(kind) and "__init__" not in vars(kind):
         return [field.name for field in dataclasses.fields(kind)]
-    return [name for name in inspect.signature(kind).parameters]
+    return list(inspect.signature(kind).parameters)

@@ -180,20 +180,17 @@ def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -
         return np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)])
     values = checks.array("save_at", save_at, ndim=(1,))
     if len(values) == 0 or values[0] < 0 or np.any(np.diff(values) <= 0):
-        raise ValueError(
-            "save_at must be increasing, start at 0 or later and not be empty, "
-            f"got {values[:5].tolist()}{' …' if len(values) > 5 else ''}"
-        )
+        shown = f"{values[:5].tolist()}{' …' if len(values) > 5 else ''}"
+        raise ValueError(f"save_at must be increasing, not negative and not empty, got {shown}")
     if limit is not None and values[-1] > limit:
         raise ValueError(
-            f"save_at must not go beyond the end of the run ({limit}), got {values[-1]}"
+            f"save_at must not go beyond the end of the run at {limit:g}, got {values[-1]:g}"
         )
     if not stepwise:
         return values
-    if np.any(values != np.round(values)):
-        raise ValueError(
-            f"save_at must be whole steps, got {values[values != np.round(values)][0]}"
-        )
+    odd = values[values != np.round(values)]
+    if len(odd):
+        raise ValueError(f"save_at must be whole steps, got {odd[0]}")
     return values.astype(np.int64)
 
 

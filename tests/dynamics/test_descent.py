@@ -34,9 +34,8 @@ def settings(descent, k):
 
 def assert_matches(problem, net, params, descent, reduce):
     X, Y = problem.X, problem.Y.reshape(len(problem.X), -1)
-    wanted = loop(
-        type(net).__name__, params, X, Y, float(problem.weight), STEPS, **settings(descent, problem.k)
-    )  # fmt: skip
+    kind, weight = type(net).__name__, float(problem.weight)
+    wanted = loop(kind, params, X, Y, weight, STEPS, **settings(descent, problem.k))
     setup = gb.Setup(
         problem, net, params, dynamics(descent, problem.k), gb.Until(steps=STEPS), save_at=[STEPS]
     )

@@ -1,5 +1,7 @@
 """Flow against an independent integrator and closed forms, down to the smallest inits."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.integrate
@@ -29,7 +31,7 @@ def oracle(kind, params, problem, times):
     y = np.concatenate([params[name].ravel() for name in names])
     scales = [np.sqrt(np.mean(p**2)) for p in params.values() if p.size and p.any()]
     states = [unpack(y)]
-    for start, stop in zip(times[:-1], times[1:], strict=True):
+    for start, stop in itertools.pairwise(times):
         y = scipy.integrate.solve_ivp(
             field, (start, stop), y, "DOP853", rtol=1e-12, atol=1e-11 * min(scales)
         ).y[:, -1]

@@ -116,7 +116,10 @@ class Descent(Dynamics):
     def stepper(self, params) -> DescentStepper:
         may_rest = self.noise is None and not callable(self.lr)
         return DescentStepper(
-            self.noise, _or_none(self.momentum), _or_none(self.weight_decay), may_rest
+            noise=self.noise,
+            momentum=_or_none(self.momentum),
+            weight_decay=_or_none(self.weight_decay),
+            may_rest=may_rest,
         )
 
     def in_basis(self, basis: np.ndarray) -> "Descent | None":

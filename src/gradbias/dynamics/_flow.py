@@ -17,6 +17,7 @@ from ._gradient import decayed, gradient
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, Gap, State, Stepper
 
 SOLVER = diffrax.Dopri8()
+ORDER = 7  # of Dopri8's error estimate, which decides how fast steps grow
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
 
@@ -51,10 +52,9 @@ class FlowStepper(Stepper):
 
     def begin(self, problem, net, params) -> Memory:
         term, zero = self._term(problem, net), jnp.asarray(0.0)
-        order = SOLVER.error_order(term)
         with _usual_promotion():
             t1, controller = self._controller().init(
-                term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, order
+                term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, ORDER
             )
             solver = SOLVER.init(term, zero, t1, params, None)
         count = jnp.asarray(0)
@@ -87,9 +87,8 @@ class FlowStepper(Stepper):
             candidate, error, _, solver, _ = SOLVER.step(
                 term, t0, t1, state.params, None, memory.solver, False
             )
-            order = SOLVER.error_order(term)
             keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
-                t0, t1, state.params, candidate, None, error, order, memory.controller
+                t0, t1, state.params, candidate, None, error, ORDER, memory.controller
             )
         # A step cut short by a save time says little about the next one.
         shortened = keep & (t1 == target)
@@ -157,7 +156,8 @@ class Flow(Dynamics):
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
         if isinstance(problem, Population) and not isinstance(net, LinearNet):
             raise ValueError(
-                f"Flow on Population needs exact expectations, known for linear nets only, got {net!r}"
+                "Flow on Population needs exact expectations, known for linear nets only, "
+                f"got {net!r}"
             )
 
     def stepper(self, params) -> FlowStepper:

@@ -4,6 +4,7 @@ import abc
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
@@ -27,11 +28,15 @@ class Gap(eqx.Module):
 
     Attributes:
         excess: the map of a quadratic problem on a linear net, else None.
+        computable: is the loss known at all? A non-linear net in expectation has none: NaN.
     """
 
     excess: Any
+    computable: bool = eqx.field(static=True)
 
     def __call__(self, problem, net, params) -> Any:
+        if not self.computable:
+            return jnp.asarray(jnp.nan)
         if self.excess is None:
             return problem.net_loss(net, params)
         theta = net.predictor(params)

@@ -97,12 +97,13 @@ class Replay(Noise):
             raise ValueError(f"Replay indices must be rows 0 … {n - 1}, got {low} … {high}")
 
     def _check_shapes(self, problem: Problem) -> None:
-        if self.x is not None and self.x.shape[2] != problem.d:
-            raise ValueError(f"samples: x must have {problem.d} columns, got {self.x.shape}")
-        if self.y is not None and self.y.shape != (*self.x.shape[:2], problem.k):
-            raise ValueError(
-                f"samples: y must have shape {(*self.x.shape[:2], problem.k)}, got {self.y.shape}"
-            )
+        if self.samples is not None:
+            x, y = self.samples
+            if x.shape[2] != problem.d:
+                raise ValueError(f"samples: x must have {problem.d} columns, got {x.shape}")
+            if y.shape != (*x.shape[:2], problem.k):
+                need = (*x.shape[:2], problem.k)
+                raise ValueError(f"samples: y must have shape {need}, got {y.shape}")
         if self.label_noise is None:
             return
         rows = self._rows_seen(problem)

@@ -18,7 +18,7 @@ class Counter:
         self.thread = threading.get_ident()
 
 
-def _listen(event: str, duration: float, **_: object) -> None:
+def _listen(event: str, duration_secs: float, **_: object) -> None:
     if event == _EVENT:
         for counter in _counters:
             counter.count += counter.thread == threading.get_ident()

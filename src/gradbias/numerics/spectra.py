@@ -1,8 +1,8 @@
 """Spectra in compiled code: the rank threshold, and the largest eigenvalue without a matrix.
 
-matfree's Lanczos divides by zero when the Krylov space closes, and has no restarts. Hessians at
-interpolation have rank n·k at most, so their Krylov spaces close after a few steps: the loop
-here goes on with a random direction instead.
+matfree's Lanczos has no restarts, and once the Krylov space closes its answer is NaN or wrong
+(537 for the identity, matfree 0.6.3). Hessians at interpolation have rank n·k at most, so their
+Krylov spaces close after a few steps: the loop here goes on with a random direction instead.
 """
 
 from collections.abc import Callable

@@ -63,7 +63,7 @@ def _span(*candidates: np.ndarray) -> np.ndarray | None:
     height = len(columns)
     if columns.shape[1] == 0:
         return _empty(height)
-    Q, R = scipy.linalg.qr(columns, mode="economic")
+    Q, R = np.linalg.qr(columns)
     U, s, _ = scipy.linalg.svd(R, full_matrices=False)
     kept = int(np.sum(s > TOLERANCE))
     return None if kept >= height else Q @ U[:, :kept]

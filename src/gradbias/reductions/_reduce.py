@@ -41,6 +41,7 @@ class Reduction(eqx.Module):
         net: the small net.
         params: its parameters; "rest" is the scalar that multiplies what lies outside.
         lift: the way back.
+        row_space: the basis in which the data are written.
         certificate: how far the subspaces are from invariant, relative.
     """
 
@@ -48,6 +49,7 @@ class Reduction(eqx.Module):
     net: Deep
     params: dict[str, Any]
     lift: Lift
+    row_space: np.ndarray
     certificate: float = eqx.field(static=True)
 
 
@@ -73,7 +75,7 @@ def reduce(problem: Problem, net: Net, params: dict[str, Any]) -> Reduction | st
         return "a layer is cut off: no signal passes it"
     lift = Lift(net, bases, _rests(factors, bases))
     small["rest"] = np.asarray(1.0)
-    return Reduction(in_row_space(problem), Deep(dims), small, lift, certificate)
+    return Reduction(in_row_space(problem), Deep(dims), small, lift, problem.row_space, certificate)
 
 
 def _rests(factors: list[np.ndarray], bases: list[np.ndarray | None]) -> list[np.ndarray | None]:
