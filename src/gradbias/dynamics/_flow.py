@@ -17,7 +17,7 @@ from ._gradient import decayed, gradient
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, Gap, State, Stepper
 
 SOLVER = diffrax.Dopri8()
-ORDER = 7  # of Dopri8's error estimate, which decides how fast steps grow
+ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
 
