@@ -147,6 +147,31 @@ def test_single_precision_is_said():
         made(params={**PARAMS, "W1": PARAMS["W1"].astype(np.float32)})
 
 
+def test_single_precision_constants_of_own_functions_are_said():
+    """Made at import, outside the library's context, as people do."""
+    import jax.numpy as jnp
+
+    mask = jnp.ones(9, jnp.float32)
+    problem, _, _ = case("rank one")
+    net = gb.nets.linear(lambda p: p["w"] * mask)
+    with pytest.warns(UserWarning, match="single precision"):
+        made(problem=problem, net=net, params={"w": np.ones(9)})
+    losses = gb.Samples(lambda f, y: (f - y) ** 2 * mask[0], problem.X, problem.Y)
+    with pytest.warns(UserWarning, match="loss of Samples"):
+        made(problem=losses, net=gb.Deep([9, 1]), params={"W1": np.ones((9, 1))})
+    setup = made(record={"masked": lambda problem, net, params: mask.sum() * params["W1"].sum()})
+    with pytest.warns(UserWarning, match="masked"):
+        gb.simulate(setup.replace(until=gb.Until(steps=3)))
+
+
+def test_the_jax_level_needs_double_precision():
+    with pytest.raises(ValueError, match="gradbias.float64"):
+        gb.dynamics.gradient(PROBLEM, NET, PARAMS)
+    with gb.float64():
+        grads = gb.dynamics.gradient(PROBLEM, NET, PARAMS)
+    assert grads["W1"].dtype == np.float64
+
+
 def test_tracers_are_refused():
     import jax
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ._setup import Setup
-from .numerics.precision import to_numpy
+from .numerics.precision import to_numpy, warn_of_float32
 
 BLOCK_BYTES = 2**28  # saved states that wait to be measured
 LARGE_BYTES = 2**30  # results above this get a warning before the run starts
@@ -111,8 +111,10 @@ class Recorder:
         """Can jax trace it? Also warns before results that fill the memory are collected."""
         setup = self.setup
         try:
-            shapes = jax.eval_shape(
-                lambda params: observable(setup.problem, setup.net, params), setup.params
+            shapes = warn_of_float32(
+                f"record[{name!r}]",
+                lambda params: observable(setup.problem, setup.net, params),
+                setup.params,
             )
         except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
             return False

@@ -13,8 +13,8 @@ from .dynamics import Dynamics
 from .dynamics._schedules import steps_for
 from .nets import LinearNet, Net
 from .numerics import checks
-from .numerics.precision import host
-from .problems import Problem
+from .numerics.precision import host, warn_of_float32
+from .problems import Problem, Samples
 
 SAVES = 200
 DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
@@ -211,11 +211,11 @@ def _check_fit(problem: Problem, net: Net, params: Any) -> None:
     d, k = problem.d, problem.k
     try:
         if isinstance(net, LinearNet):
-            got = jax.eval_shape(net.predictor, params).shape
+            got = warn_of_float32(f"net {net!r}", net.predictor, params).shape
             need = [(d, k), (d,)] if k == 1 else [(d, k)]
         else:
             X = jax.ShapeDtypeStruct((3, d), np.float64)
-            got = jax.eval_shape(net, params, X).shape
+            got = warn_of_float32(f"net {net!r}", net, params, X).shape
             need = [(3, k), (3,)] if k == 1 else [(3, k)]
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise ValueError(
@@ -227,3 +227,5 @@ def _check_fit(problem: Problem, net: Net, params: Any) -> None:
             f"net: {net!r} gives {what} of shape {got}, but the problem has {d} inputs and {k} "
             f"outputs and needs {need[0]}"
         )
+    if isinstance(problem, Samples):
+        warn_of_float32("the loss of Samples", lambda p: problem.net_loss(net, p), params)

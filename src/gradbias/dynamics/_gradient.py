@@ -6,6 +6,7 @@ import jax
 
 from ..nets import LinearNet, Net
 from ..nets._base import as_matrix
+from ..numerics.precision import require_float64
 from ..problems import Batch
 from ..problems._base import Quadratic
 
@@ -16,6 +17,7 @@ def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
     On linear nets it is formed once in predictor space and pulled back: no data through the
     layers.
     """
+    require_float64("gradbias.dynamics.gradient")
     if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta, batch))[0]

@@ -15,9 +15,14 @@ def is_jax(value: Any) -> bool:
     return "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array)
 
 
+def is_traced(value: Any) -> bool:
+    """Is `value` being traced by jax? Does not import jax."""
+    return is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer)
+
+
 def refuse_tracer(name: str, value: Any) -> None:
     """Host functions compute with numbers; inside jit or grad there are none."""
-    if is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer):
+    if is_traced(value):
         raise ValueError(
             f"{name} is being traced by jax (jit, grad or vmap), but this function runs on the "
             "host: call it with arrays, or use the jax-level functions in gradbias.dynamics."
@@ -25,7 +30,8 @@ def refuse_tracer(name: str, value: Any) -> None:
 
 
 def _shape_words(shape: Shape) -> str:
-    return "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+    words = ["any" if s is None else str(s) for s in shape]
+    return f"({words[0]},)" if len(words) == 1 else f"({', '.join(words)})"
 
 
 def array(
@@ -54,7 +60,8 @@ def array(
             "Make it in float64 to keep all digits.",
             stacklevel=3,
         )
-    result = np.array(given, dtype=np.float64)
+    with np.errstate(over="ignore"):  # too large for float64: said below
+        result = np.array(given, dtype=np.float64)
     if ndim is not None and result.ndim not in ndim:
         need = " or ".join(str(n) for n in ndim)
         raise ValueError(f"{name} must have {need} axes, got shape {result.shape}")
@@ -87,7 +94,7 @@ def number(
         if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:
             raise TypeError
         result = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"{name} must be a number, got {type(value).__name__} {value!r:.80}"
         ) from None

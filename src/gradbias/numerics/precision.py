@@ -1,9 +1,10 @@
 """Float64 for the library, whatever the caller's global flag says."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
@@ -39,6 +40,30 @@ def host(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return in_float64
+
+
+def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Trace a user's function; warn if it holds single-precision constants.
+
+    Args:
+        what: how to call the function in the warning.
+        function: what the user wrote.
+        args: what it is called with; only their shapes matter.
+
+    Returns:
+        The shapes of its result.
+    """
+    jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    single = [c for c in jaxpr.consts if getattr(c, "dtype", None) in (np.float32, np.float16)]
+    if single:
+        listed = ", ".join(f"{c.dtype} of shape {c.shape}" for c in single[:3])
+        warnings.warn(
+            f"{what} holds constants in single precision ({listed}), made while jax was in single "
+            "precision: seven digits are all that results can have. Make them with numpy instead "
+            "of jax.numpy, or inside `with gradbias.float64():`",
+            stacklevel=2,
+        )
+    return shapes
 
 
 def to_numpy(tree):

@@ -47,7 +47,7 @@ class Problem(eqx.Module):
 
     def as_predictor(self, theta) -> Any:
         """A predictor as a (d, k) matrix, checked."""
-        if not checks.is_jax(theta):
+        if not checks.is_traced(theta):
             theta = checks.array("theta", theta, ndim=(1, 2))
         need = (self.d, self.k)
         if theta.shape != need and not (self.k == 1 and theta.shape == (self.d,)):

@@ -63,13 +63,13 @@ class Samples(Problem):
 
     def loss(self, theta) -> Any:
         matrix = self.as_predictor(theta)
-        if checks.is_jax(theta):
+        if checks.is_traced(theta):
             return self._mean(self.X @ matrix, self.Y)
         return float(self._on_host(self._value, matrix))
 
     def gradient(self, theta) -> Any:
         matrix = self.as_predictor(theta)
-        if checks.is_jax(theta):
+        if checks.is_traced(theta):
             return jax.grad(self._value)(matrix).reshape(theta.shape)
         return self._on_host(jax.grad(self._value), matrix).reshape(np.shape(theta))
 
