@@ -2,6 +2,8 @@
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -147,10 +149,9 @@ def test_single_precision_is_said():
         made(params={**PARAMS, "W1": PARAMS["W1"].astype(np.float32)})
 
 
+@jax.numpy_dtype_promotion("standard")  # as people have it
 def test_single_precision_constants_of_own_functions_are_said():
     """Made at import, outside the library's context, as people do."""
-    import jax.numpy as jnp
-
     mask = jnp.ones(9, jnp.float32)
     problem, _, _ = case("rank one")
     net = gb.nets.linear(lambda p: p["w"] * mask)
@@ -173,8 +174,6 @@ def test_the_jax_level_needs_double_precision():
 
 
 def test_tracers_are_refused():
-    import jax
-
     with pytest.raises(ValueError, match="traced"):
         jax.grad(lambda lr: gb.Descent(lr).lr)(0.1)
 

@@ -9,6 +9,7 @@ import numpy as np
 import gradbias as gb
 
 GAMMAS = (1.0, 1e-4)
+WIDTHS = (22, 8, 10, 12, 12)
 SCALES = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Colours that stay apart for colour-blind readers and in grey (Okabe and Ito).
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
@@ -23,12 +24,8 @@ def run(out: Path) -> None:
     with (out / "example.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     _picture(spectra, limits).savefig(out / "example.png", dpi=160)
-    print(
-        "\n".join(
-            "  ".join(f"{cell:>{w}}" for cell, w in zip(row, (22, 8, 10, 12, 12), strict=True))
-            for row in rows
-        )
-    )
+    for row in rows:
+        print("  ".join(f"{cell:>{width}}" for cell, width in zip(row, WIDTHS, strict=True)))
     print(f"\nwrote {out / 'example.png'} and {out / 'example.csv'}")
 
 
@@ -64,8 +61,15 @@ def _limit(scale: float) -> gb.Run:
     return gb.simulate(setup)
 
 
+def _problem(run: gb.Run) -> gb.Regression:
+    assert run.setup is not None
+    assert isinstance(run.setup.problem, gb.Regression)
+    return run.setup.problem
+
+
 def _distance(run: gb.Run) -> float:
-    return float(np.linalg.norm(run.theta - run.setup.problem.min_norm))  # pyright: ignore
+    assert run.theta is not None
+    return float(np.linalg.norm(run.theta - _problem(run).min_norm))
 
 
 def _table(spectra: dict[float, gb.Run], limits: dict[float, gb.Run]) -> list[list[str]]:
@@ -73,8 +77,8 @@ def _table(spectra: dict[float, gb.Run], limits: dict[float, gb.Run]) -> list[li
     named = [("two layers, gamma", spectra), ("rank-1, norm of start", limits)]
     for name, runs in named:
         for start, run in runs.items():
-            problem: Any = run.setup.problem  # pyright: ignore
-            excess = problem.excess()(np.reshape(run.theta, (problem.d, problem.k)))
+            problem = _problem(run)
+            excess = problem.excess()(problem.as_predictor(run.theta))
             rows.append(
                 [name, f"{start:g}", str(run.status), f"{excess:.1e}", f"{_distance(run):.3g}"]
             )
