@@ -3,7 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 # Compiled programs are kept between sessions: most of a test's time is compilation.
-CACHE := JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/jax" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+# One BLAS thread: two of them beside XLA's wait for each other on a small machine.
+SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/jax" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 
 .PHONY: help verify test lint fix clean
 
@@ -11,11 +12,11 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 verify: .venv/installed  ## install, run the example study, write its picture and table under out/
-	$(CACHE) $(BIN)/gradbias example --out out
+	$(SETTINGS) $(BIN)/gradbias example --out out
 
 test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
-	$(CACHE) JAX_ENABLE_X64=0 $(BIN)/pytest -q -m "not slow"
-	$(CACHE) JAX_ENABLE_X64=1 $(BIN)/pytest -q -m smoke
+	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q -m "not slow"
+	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q -m smoke
 
 lint: .venv/installed-dev  ## lint and types alone
 	$(BIN)/ruff check .

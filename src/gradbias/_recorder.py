@@ -9,6 +9,7 @@ import numpy as np
 
 from ._setup import Setup
 from .numerics.precision import to_numpy, warn_of_float32
+from .observe._base import OfPredictor
 
 BLOCK_BYTES = 2**28  # saved states that wait to be measured
 LARGE_BYTES = 2**30  # results above this get a warning before the run starts
@@ -19,8 +20,15 @@ def _measure(observables: dict[str, Any], problem, net, lift, states) -> dict[st
     """Every observable at every state; one state at a time is lifted."""
 
     def one(state):
-        params = state if lift is None else lift(state)
-        return {name: f(problem, net, params) for name, f in observables.items()}
+        if lift is None:
+            return {name: f(problem, net, state) for name, f in observables.items()}
+        params, theta = lift(state), lift.predictor(state)  # what nobody uses is not computed
+        return {
+            name: f.of_theta(problem, theta)
+            if isinstance(f, OfPredictor)
+            else f(problem, net, params)
+            for name, f in observables.items()
+        }
 
     return jax.lax.map(one, states)
 

@@ -16,6 +16,7 @@ from .dynamics import Gap
 from .nets import LinearNet
 from .nets._base import as_matrix
 from .numerics.compilations import count_compilations
+from .numerics.linalg import one_blas_thread
 from .numerics.precision import host, to_numpy
 from .problems import Population
 from .problems._base import Quadratic
@@ -38,7 +39,8 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
         raise ValueError(f"setup must be a gb.Setup, got {type(setup).__name__}")
     began = time.monotonic()
     with count_compilations() as compilations:
-        start = _start(setup, reduce)
+        with one_blas_thread():
+            start = _start(setup, reduce)
         recorder = Recorder(setup, start.lift, start.params)
         with Progress(repr(setup.net), progress) as bar:
             stop = drive(setup, start, recorder, bar)

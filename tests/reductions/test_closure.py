@@ -6,7 +6,7 @@ import scipy.stats
 
 import gradbias as gb
 from gradbias.reductions import reduce
-from gradbias.reductions._closure import invariance_residual, invariant_bases
+from gradbias.reductions._closure import invariance_residual, invariant_bases, unit
 
 
 def problem(n=10, d=30):
@@ -31,7 +31,7 @@ def test_orthogonal_hidden_layers_shrink_to_n_plus_one():
 
 def test_the_certificate_sees_a_subspace_that_is_not_invariant():
     rng = np.random.default_rng(0)
-    factors = [rng.normal(size=(8, 20)), rng.normal(size=(20, 1))]
+    factors = [unit(rng.normal(size=(8, 20))), unit(rng.normal(size=(20, 1)))]
     bases = invariant_bases(factors, np.eye(8)[:, :3])
     assert invariance_residual(factors, bases) <= 1e-14
     bases[1] = bases[1][:, 1:]

@@ -52,6 +52,21 @@ class Observable(eqx.Module):
         return hash(_content(self))
 
 
+class OfPredictor(Observable):
+    """A measurement that needs only the predictor of a linear net.
+
+    Of a reduced run the predictor is known without the full parameters: with a hidden width of
+    10 000, to restore them at every save would cost more than the run.
+    """
+
+    @abc.abstractmethod
+    def of_theta(self, problem, theta) -> Any:
+        """The measurement of a (d, k) predictor (jax-level)."""
+
+    def __call__(self, problem, net, params) -> Any:
+        return self.of_theta(problem, problem.as_predictor(net.predictor(params)))
+
+
 def _content(tree: Any) -> tuple[Any, ...]:
     leaves, structure = jax.tree.flatten(tree)
     arrays = [np.asarray(leaf) for leaf in leaves]

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from ..nets import LinearNet
 from ..numerics import checks
 from ..problems import Population, QuadraticProblem
-from ._base import Measurement, Observable, refuse
+from ._base import Measurement, Observable, OfPredictor, refuse
 
 
-class Theta(Observable):
+class Theta(OfPredictor):
     """The end-to-end predictor Θ of a linear net, (d, k), or (d,) when Y is (n,)."""
 
     @property
@@ -26,8 +26,8 @@ class Theta(Observable):
     def dims(self, problem, net) -> tuple[str, ...]:
         return ("feature",) if problem.vector else ("feature", "output")
 
-    def __call__(self, problem, net, params) -> Any:
-        return problem.at_edge(problem.as_predictor(net.predictor(params)))
+    def of_theta(self, problem, theta) -> Any:
+        return problem.at_edge(theta)
 
 
 class Params(Observable):
@@ -50,7 +50,7 @@ class Loss(Observable):
 
     def bind(self, problem, net) -> Measurement:
         need_loss(self, problem, net)
-        return self
+        return PredictorLoss() if through_predictor(problem, net) else self
 
     def dims(self, problem, net) -> tuple[str, ...]:
         return ()
@@ -59,7 +59,18 @@ class Loss(Observable):
         return loss_value(problem, net, params)
 
 
-class DistanceTo(Observable):
+class PredictorLoss(OfPredictor):
+    """The loss where it is one of the predictor."""
+
+    @property
+    def name(self) -> str:
+        return "loss"
+
+    def of_theta(self, problem, theta) -> Any:
+        return problem.loss(theta)
+
+
+class DistanceTo(OfPredictor):
     """‖Θ − target‖_F; see `distance_to`."""
 
     target: Any
@@ -75,9 +86,8 @@ class DistanceTo(Observable):
     def dims(self, problem, net) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, problem, net, params) -> Any:
-        target = problem.as_predictor(jnp.asarray(self.target))
-        error = problem.as_predictor(net.predictor(params)) - target
+    def of_theta(self, problem, theta) -> Any:
+        error = theta - problem.as_predictor(jnp.asarray(self.target))
         return jnp.sqrt(jnp.sum(error * error))
 
 
@@ -92,9 +102,14 @@ def distance_to(theta: ArrayLike) -> DistanceTo:
 
 def loss_value(problem, net, params) -> Any:
     """The loss of these parameters: through the predictor where that is all that counts."""
-    if isinstance(net, LinearNet) and isinstance(problem, QuadraticProblem):
+    if through_predictor(problem, net):
         return problem.loss(net.predictor(params))
     return problem.net_loss(net, params)
+
+
+def through_predictor(problem, net) -> bool:
+    """Is the loss one of the predictor alone?"""
+    return isinstance(net, LinearNet) and isinstance(problem, QuadraticProblem)
 
 
 def need_linear(observable: Observable, net) -> None:

@@ -14,16 +14,15 @@ TOLERANCE = 1e-13  # on candidates divided by the norm of their factor; 1e-9 cos
 CERTIFICATE = 1e-14  # the largest invariance residual that counts as closed
 
 
-def invariant_bases(factors: list[np.ndarray], first: np.ndarray) -> list[np.ndarray | None]:
+def invariant_bases(units: list[np.ndarray], first: np.ndarray) -> list[np.ndarray | None]:
     """Orthonormal bases of E0 … EN; None stands for the whole space.
 
     Args:
-        factors: F1 … FN.
+        units: F1 … FN, each divided by its norm.
         first: (d, r) basis of E0.
     """
-    scaled = [_unit(factor) for factor in factors]
-    inner = range(1, len(factors))
-    bases: list[np.ndarray | None] = [first, *(_empty(F.shape[1]) for F in factors[:-1]), None]
+    inner = range(1, len(units))
+    bases: list[np.ndarray | None] = [first, *(_empty(F.shape[1]) for F in units[:-1]), None]
     made_from: dict[int, tuple[int, int]] = {}
     grows = True
     while grows:
@@ -33,25 +32,45 @@ def invariant_bases(factors: list[np.ndarray], first: np.ndarray) -> list[np.nda
             if bases[k] is None or made_from.get(k) == neighbours:
                 continue
             made_from[k], grows = neighbours, True
-            bases[k] = _span(_times(scaled[k - 1].T, bases[k - 1]), _times(scaled[k], bases[k + 1]))
+            bases[k] = _span(*_images(units, bases, k))
     return bases
 
 
-def invariance_residual(factors: list[np.ndarray], bases: list[np.ndarray | None]) -> float:
+def invariance_residual(units: list[np.ndarray], bases: list[np.ndarray | None]) -> float:
     """The largest part, relative to its factor, that a factor maps out of the subspaces."""
     worst = 0.0
-    for k in range(1, len(factors)):
+    for k in range(1, len(units)):
         basis = bases[k]
         if basis is None:
             continue
-        images = (
-            _times(_unit(factors[k - 1]).T, bases[k - 1]),
-            _times(_unit(factors[k]), bases[k + 1]),
-        )
-        for image in images:
+        for image in _images(units, bases, k):
             outside = image - basis @ (basis.T @ image)
-            worst = max(worst, _norm(outside))
-    return worst
+            worst = max(worst, np.sqrt(max(np.linalg.eigvalsh(outside.T @ outside)[-1], 0.0)))
+    return float(worst)
+
+
+def unit(factor: np.ndarray) -> np.ndarray:
+    """A factor divided by its spectral norm, to a few per cent; zero stays zero.
+
+    Power iteration, because the norm only sets the scale of a threshold. Divided by the largest
+    entry first: squares of an init of 1e-200 would underflow.
+    """
+    largest = np.abs(factor).max(initial=0.0)
+    if largest == 0:
+        return factor
+    scaled = factor / largest
+    x = np.random.default_rng(0).normal(size=factor.shape[1])
+    for _ in range(10):
+        y = scaled @ (x / np.linalg.norm(x))
+        x = scaled.T @ y
+    return scaled / np.linalg.norm(y)
+
+
+def _images(
+    units: list[np.ndarray], bases: list[np.ndarray | None], k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the two neighbours of Ek are mapped to: both must lie in Ek."""
+    return _times(units[k - 1].T, bases[k - 1]), _times(units[k], bases[k + 1])
 
 
 def _span(*candidates: np.ndarray) -> np.ndarray | None:
@@ -67,22 +86,6 @@ def _span(*candidates: np.ndarray) -> np.ndarray | None:
     U, s, _ = scipy.linalg.svd(R, full_matrices=False)
     kept = int(np.sum(s > TOLERANCE))
     return None if kept >= height else Q @ U[:, :kept]
-
-
-def _unit(factor: np.ndarray) -> np.ndarray:
-    """A factor divided by its spectral norm; zero stays zero."""
-    norm = _norm(factor)
-    return factor / norm if norm > 0 else factor
-
-
-def _norm(matrix: np.ndarray) -> float:
-    """The spectral norm, from the smaller Gram matrix: half its digits do, and it is cheap."""
-    wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    largest = np.abs(wide).max(initial=0.0)
-    if largest == 0:
-        return 0.0
-    wide = wide / largest  # squares of an init of 1e-200 would underflow
-    return float(largest * np.sqrt(np.linalg.eigvalsh(wide @ wide.T)[-1]))
 
 
 def _times(factor: np.ndarray, basis: np.ndarray | None) -> np.ndarray:

@@ -6,9 +6,10 @@ import equinox as eqx
 import numpy as np
 
 from ..nets import ChainNet, Deep, Net
+from ..nets._base import product
 from ..problems import Problem, QuadraticProblem
 from ..problems._base import Quadratic
-from ._closure import CERTIFICATE, invariance_residual, invariant_bases
+from ._closure import CERTIFICATE, invariance_residual, invariant_bases, unit
 from ._spectral import in_row_space
 
 
@@ -19,11 +20,20 @@ class Lift(eqx.Module):
         net: the user's net.
         bases: of the invariant subspaces; None stands for the whole space.
         rests: what lies outside, one per factor; None where nothing does.
+        across: (I − P0) F1 E1, the part of the first rest that reaches the outputs.
     """
 
     net: ChainNet
     bases: list[Any]
     rests: list[Any]
+    across: Any
+
+    def predictor(self, params) -> Any:
+        """The end-to-end predictor, without the hidden width."""
+        first = _sandwich(self.bases[0], params["W1"], None)
+        if self.across is not None:
+            first = first + params["rest"] * self.across
+        return product([first, *(params[f"W{k}"] for k in range(2, len(self.rests) + 1))])
 
     def __call__(self, params) -> Any:
         factors = []
@@ -62,8 +72,9 @@ def reduce(problem: Problem, net: Net, params: dict[str, Any]) -> Reduction | st
     if problem.rank == 0:
         return "the data are zero"
     factors = net.factors(params)
-    bases = invariant_bases(factors, problem.row_space)
-    certificate = invariance_residual(factors, bases)
+    units = [unit(factor) for factor in factors]
+    bases = invariant_bases(units, problem.row_space)
+    certificate = invariance_residual(units, bases)
     if certificate > CERTIFICATE:
         return f"invariance residual {certificate:.1e} is above {CERTIFICATE:.0e}"
     small = {
@@ -73,7 +84,9 @@ def reduce(problem: Problem, net: Net, params: dict[str, Any]) -> Reduction | st
     dims = [small["W1"].shape[0], *(small[f"W{k}"].shape[1] for k in range(1, len(factors) + 1))]
     if 0 in dims:
         return "a layer is cut off: no signal passes it"
-    lift = Lift(net, bases, _rests(factors, bases))
+    rests = _rests(factors, bases)
+    across = None if rests[0] is None else _project(None, rests[0], bases[1])
+    lift = Lift(net, bases, rests, across)
     small["rest"] = np.asarray(1.0)
     return Reduction(in_row_space(problem), Deep(dims), small, lift, problem.row_space, certificate)
 
