@@ -7,18 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .dynamics import Gap, State, Stepper, gradient
+from .dynamics import State, Stepper, System, gradient
 from .dynamics._gradient import decayed
 from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING
-
-
-class System(eqx.Module):
-    """What moves: the problem, the net and the stepper, reduced or not."""
-
-    problem: Any
-    net: Any
-    stepper: Stepper
-    gap: Gap
 
 
 class Plan(NamedTuple):
@@ -29,22 +20,29 @@ class Plan(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """What every segment ended with: parameters, clock, gap (NaN if not looked at) and code."""
+    """What every segment ended with; its gap is NaN if it was not looked at."""
 
     params: Any
+    sums: Any
     clocks: Any
     gaps: Any
     codes: Any
 
 
 @eqx.filter_jit
-def begin(system: System, params) -> Any:
-    """The stepper's memory at the start."""
-    return system.stepper.begin(system.problem, system.net, params)
+def begin(system: System, stepper: Stepper, params) -> tuple[dict[str, Any], Any]:
+    """The sums, all zero, and the stepper's memory at the start."""
+    sums = {}
+    if system.tally is not None:
+        shapes = jax.eval_shape(system.tally, params, params, 0.0)
+        sums = jax.tree.map(lambda s: jnp.zeros(s.shape), shapes)
+    return sums, stepper.begin(system, params)
 
 
 @eqx.filter_jit
-def run_chunk(system: System, state: State, plan: Plan, drive, goal) -> tuple[State, Trail]:
+def run_chunk(
+    system: System, stepper: Stepper, state: State, plan: Plan, drive, goal
+) -> tuple[State, Trail]:
     """Advance through all segments; stop where the state does.
 
     Returns:
@@ -55,9 +53,7 @@ def run_chunk(system: System, state: State, plan: Plan, drive, goal) -> tuple[St
     def segment(state: State, stop) -> tuple[State, Trail]:
         target, check = stop
         target = jnp.where(state.code == RUNNING, target, state.clock)
-        moved = system.stepper.advance(
-            system.problem, system.net, system.gap, state, target, drive, goal
-        )
+        moved = stepper.advance(system, state, target, drive, goal)
         gap = jax.lax.cond(check, _gap, lambda system, params: jnp.nan, system, moved.params)
         code = jnp.where((moved.code == RUNNING) & (gap <= goal), CONVERGED, moved.code)
         code = jnp.where(_finite(moved.params), code, DIVERGED)
@@ -65,17 +61,17 @@ def run_chunk(system: System, state: State, plan: Plan, drive, goal) -> tuple[St
         kept = (state.code == RUNNING) & (code != DIVERGED)
         moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
         code = jnp.where(state.code == RUNNING, code, state.code)
-        moved = State(moved.params, moved.clock, moved.memory, code)
-        return moved, Trail(moved.params, moved.clock, gap, code)
+        moved = State(moved.params, moved.sums, moved.clock, moved.memory, code)
+        return moved, Trail(moved.params, moved.sums, moved.clock, gap, code)
 
     return jax.lax.scan(segment, state, tuple(plan))
 
 
 @eqx.filter_jit
-def slope(system: System, params) -> tuple[Any, Any]:
+def slope(system: System, stepper: Stepper, params) -> tuple[Any, Any]:
     """The gap, and the squared norm of the objective's gradient."""
     grads = gradient(system.problem, system.net, params)
-    grads = decayed(grads, params, system.stepper.weight_decay)
+    grads = decayed(grads, params, stepper.weight_decay)
     squares = jax.tree.map(lambda g: jnp.sum(g * g), grads)
     return _gap(system, params), jnp.sum(jnp.stack(jax.tree.leaves(squares)))
 
@@ -120,7 +116,7 @@ def plan_chunk(
     )
 
 
-def segments_that_fit(params) -> int:
-    """How many snapshots of the parameters a chunk may hold."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+def segments_that_fit(state) -> int:
+    """How many snapshots of a state a chunk may hold."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     return int(np.clip(2**24 // max(size, 1), 4, 256))

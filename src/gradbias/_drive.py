@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ._chunks import Plan, System, begin, plan_chunk, run_chunk, segments_that_fit
+from ._chunks import Plan, begin, plan_chunk, run_chunk, segments_that_fit
 from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
-from .dynamics import Dynamics, State
+from .dynamics import Dynamics, State, Stepper, System
 from .dynamics._protocol import CONVERGED, DIVERGED, FLOOR, RUNNING, STATIONARY
 from .numerics.precision import to_numpy
 
@@ -23,14 +23,16 @@ class Start(NamedTuple):
     """A run in the coordinates it is computed in.
 
     Attributes:
-        system: problem, net and stepper, reduced or not.
-        dynamics: the host's half of the stepper.
+        system: problem and net, reduced or not.
+        stepper: the compiled half of the dynamics.
+        dynamics: the host's half.
         params: where it starts.
         lift: from these coordinates to all parameters; None if they are the same.
         stats: what was reduced, or why not.
     """
 
     system: System
+    stepper: Stepper
     dynamics: Dynamics
     params: Any
     lift: Any
@@ -68,22 +70,21 @@ class _Lowest(NamedTuple):
 
 def drive(setup: Setup, start: Start, recorder: Recorder, bar: Progress) -> Stop:
     """Run to the end, hand the saves to the recorder, show progress."""
-    stepwise = setup.dynamics.axis == "step"
+    stepwise = setup.dynamics.counts_steps
     limit = np.inf if setup.limit is None else setup.limit
     goal = np.asarray(-1.0 if setup.until.gap is None else setup.until.gap)
     state = _first_state(start, stepwise)
-    slots, calls = segments_that_fit(start.params), FIRST_CALLS
+    saves = setup.save_clock
+    slots, calls = segments_that_fit((state.params, state.sums)), FIRST_CALLS
     every = setup.until.check_every if stepwise else None
     row, first, first_gap, lowest = 0, True, np.inf, _Lowest(np.inf, 0)
     while True:
         inputs, stop = start.dynamics.drive(state, calls)
-        plan = plan_chunk(
-            state.clock.item(), setup.save_at[row:], every, min(stop, limit), slots, first
-        )
+        plan = plan_chunk(state.clock.item(), saves[row:], every, min(stop, limit), slots, first)
         began = time.monotonic()
-        state, trail = to_numpy(run_chunk(start.system, state, plan, inputs, goal))
+        state, trail = to_numpy(run_chunk(start.system, start.stepper, state, plan, inputs, goal))
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
-        row = _take_saves(setup.save_at, row, plan, trail, recorder)
+        row = _take_saves(saves, row, plan, trail, recorder)
         first_gap, first = float(trail.gaps[0]) if first else first_gap, False
         lowest = lowest.updated(state, trail.gaps)
         if stepwise and setup.limit is None and lowest.is_floor(state, first_gap):
@@ -94,15 +95,15 @@ def drive(setup: Setup, start: Start, recorder: Recorder, bar: Progress) -> Stop
     if state.code == DIVERGED and stepwise:
         return Stop(*_first_bad_step(start, state, plan, goal), first_gap)
     if state.code in (STATIONARY, FLOOR) or (state.code == CONVERGED and not stepwise):
-        for left in range(row, len(setup.save_at)):
-            recorder.take(left, state.params)
+        for left in range(row, len(saves)):
+            recorder.take(left, state.params, state.sums)
     return Stop(state, state.clock.item(), first_gap)
 
 
 def _first_state(start: Start, stepwise: bool) -> State:
     zero = np.asarray(0, np.int64) if stepwise else np.asarray(0.0)
-    memory = begin(start.system, start.params)
-    return to_numpy(State(start.params, zero, memory, np.asarray(RUNNING, np.int32)))
+    sums, memory = begin(start.system, start.stepper, start.params)
+    return to_numpy(State(start.params, sums, zero, memory, np.asarray(RUNNING, np.int32)))
 
 
 def _with_code(state: State, code: int) -> State:
@@ -119,7 +120,8 @@ def _take_saves(saves: np.ndarray, row: int, plan: Plan, trail: Any, recorder: R
     for j, target in enumerate(plan.targets):
         reached = trail.clocks[j] == target and trail.codes[j] != DIVERGED
         if row < len(saves) and reached and target == saves[row]:
-            recorder.take(row, jax.tree.map(lambda leaf, j=j: leaf[j], trail.params))
+            saved = (trail.params, trail.sums)
+            recorder.take(row, *jax.tree.map(lambda leaf, j=j: leaf[j], saved))
             row += 1
         if trail.codes[j] != RUNNING:
             break
@@ -135,7 +137,7 @@ def _first_bad_step(start: Start, state: State, plan: Plan, goal: np.ndarray) ->
         inputs, _ = start.dynamics.drive(state, middle - low)
         once = Plan(np.full(slots, middle), np.zeros(slots, bool))
         fresh = _with_code(state, RUNNING)
-        tried, _ = to_numpy(run_chunk(start.system, fresh, once, inputs, goal))
+        tried, _ = to_numpy(run_chunk(start.system, start.stepper, fresh, once, inputs, goal))
         if tried.code == DIVERGED:
             high = middle
         else:
@@ -150,5 +152,5 @@ def _how_far(setup: Setup, state: State, gaps: np.ndarray, first_gap: float) -> 
     fraction = 0.0 if setup.limit is None else float(state.clock) / setup.limit
     if goal and 0 < gap < first_gap and goal < first_gap:
         fraction = max(fraction, float(np.log(first_gap / gap) / np.log(first_gap / goal)))
-    axis = setup.dynamics.axis
-    return min(fraction, 1.0), f"{axis} {float(state.clock):g}, gap {gap:.2e}"
+    unit = "step" if setup.dynamics.counts_steps else "time"
+    return min(fraction, 1.0), f"{unit} {float(state.clock):g}, gap {gap:.2e}"

@@ -17,8 +17,8 @@ CERTAIN = {
 
 def status_of(setup: Setup, start: Start, stop: Stop) -> Status:
     """Name the end of a run."""
-    axis = setup.dynamics.axis
-    used_up = Ending.REACHED_STEPS if axis == "step" else Ending.REACHED_TIME
+    dynamics = setup.dynamics
+    used_up = Ending.REACHED_STEPS if dynamics.axis == "step" else Ending.REACHED_TIME
     ending = CERTAIN.get(int(stop.state.code))
     if ending is None:
         ending = _at_rest(setup, start, stop)
@@ -26,7 +26,9 @@ def status_of(setup: Setup, start: Start, stop: Stop) -> Status:
         ending = used_up
     # A state that no longer moves is the state at the limit, too.
     at = setup.limit if ending is used_up and setup.limit is not None else stop.at
-    return Status(ending, at, axis)
+    if dynamics.axis == "time":
+        at = float(dynamics.time(np.asarray([at]))[0])
+    return Status(ending, at, dynamics.axis)
 
 
 def _at_rest(setup: Setup, start: Start, stop: Stop) -> Ending | None:
@@ -35,7 +37,7 @@ def _at_rest(setup: Setup, start: Start, stop: Stop) -> Ending | None:
     if not gap.computable:
         return None
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
-    value, squared = map(float, slope(start.system, stop.state.params))
+    value, squared = map(float, slope(start.system, start.stepper, stop.state.params))
     elapsed = float(setup.dynamics.time(np.asarray([stop.state.clock]))[0])
     # dL/dt = −‖∇L‖²: at this slope, how much of the gap would all the time so far remove?
     flat = squared * elapsed < 1e-6 * value and value > 1e-10 * stop.first_gap

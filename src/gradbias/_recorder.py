@@ -10,6 +10,7 @@ import numpy as np
 from ._setup import Setup
 from .numerics.precision import to_numpy, warn_of_float32
 from .observe._base import OfPredictor
+from .observe._running import Running
 
 BLOCK_BYTES = 2**28  # saved states that wait to be measured
 LARGE_BYTES = 2**30  # results above this get a warning before the run starts
@@ -50,7 +51,11 @@ class Recorder:
 
     def __init__(self, setup: Setup, lift: Any, params: Any):
         self.setup, self.lift = setup, lift
-        bound = {name: f.bind(setup.problem, setup.net) for name, f in setup.record.items()}
+        bound = {
+            name: f.bind(setup.problem, setup.net)
+            for name, f in setup.record.items()
+            if not isinstance(f, Running)
+        }
         self.traced = {name: f for name, f in bound.items() if self._traceable(name, f)}
         self.plain = {name: f for name, f in bound.items() if name not in self.traced}
         rows = len(setup.save_at)
@@ -60,8 +65,10 @@ class Recorder:
         self.rows: list[int] = []
         self.results: dict[str, Any] = {}
 
-    def take(self, row: int, params: Any) -> None:
-        """Keep the state of one save."""
+    def take(self, row: int, params: Any, sums: dict[str, Any]) -> None:
+        """Keep the state of one save; sums are results already."""
+        for name, value in sums.items():
+            self._store(name, jax.tree.map(lambda v: v[None], value), [row])
         slot = len(self.rows)
         for buffer, leaf in zip(
             jax.tree.leaves(self.waiting), jax.tree.leaves(params), strict=True
@@ -86,7 +93,7 @@ class Recorder:
         if self.plain:
             values |= self._measure_plain()
         for name, value in values.items():
-            self._store(name, value)
+            self._store(name, value, self.rows)
         self.rows = []
 
     def _measure_plain(self) -> dict[str, Any]:
@@ -103,17 +110,16 @@ class Recorder:
             for name, f in self.plain.items()
         }
 
-    def _store(self, name: str, value: Any) -> None:
+    def _store(self, name: str, value: Any, rows: list[int]) -> None:
         total = len(self.setup.save_at)
         if name not in self.results:
             self.results[name] = jax.tree.map(
                 lambda v: np.full((total, *v.shape[1:]), np.nan), value
             )
-        count = len(self.rows)
         for target, v in zip(
             jax.tree.leaves(self.results[name]), jax.tree.leaves(value), strict=True
         ):
-            target[self.rows] = v[:count]
+            target[rows] = v[: len(rows)]
 
     def _traceable(self, name: str, observable: Any) -> bool:
         """Can jax trace it? Also warns before results that fill the memory are collected."""

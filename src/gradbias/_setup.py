@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from . import observe
 from .dynamics import Dynamics
-from .dynamics._schedules import steps_for
 from .nets import LinearNet, Net
 from .numerics import checks
 from .numerics.precision import host, warn_of_float32
+from .observe._running import Running
 from .problems import Problem, Samples
 
 SAVES = 200
@@ -97,12 +97,15 @@ class Setup:
         self.until = _default_until(dynamics) if until is None else until
         self.key = checks.integer("key", key)
         self.limit = _limit(self.until, dynamics)
-        self.save_at = _saves(save_at, dynamics, self.limit)
+        self.save_clock = _saves(save_at, dynamics, self.limit)
+        by_step = dynamics.axis == "step"
+        self.save_at = self.save_clock if by_step else dynamics.time(self.save_clock)
         _check_fit(problem, net, self.params)
         dynamics.check(problem, net, self.limit)
         linear = isinstance(net, LinearNet)
         default = [observe.loss, observe.theta] if linear else [observe.loss]
         self.record = observe.named(default if record is None else record)
+        _check_sums(self.record, dynamics)
 
     def replace(self, **changes: Any) -> "Setup":
         """The same setup with some arguments changed."""
@@ -157,41 +160,60 @@ def _default_until(dynamics: Dynamics) -> Until:
 
 
 def _limit(until: Until, dynamics: Dynamics) -> float | None:
-    """The step or time at which the run ends at the latest; None if only a gap is named."""
-    if dynamics.axis == "time":
-        if until.steps is not None:
-            raise ValueError(
-                f"until.steps={until.steps}: {type(dynamics).__name__} has a time, not steps; "
-                "use Until(time=…)"
-            )
-        return until.time
-    if until.time is None:
-        return until.steps
-    steps = max(1, steps_for(dynamics.lr, until.time))  # pyright: ignore[reportAttributeAccessIssue]
-    return steps if until.steps is None else min(steps, until.steps)
+    """The clock at which the run ends at the latest; None if only a gap is named."""
+    if until.steps is not None and dynamics.axis == "time":
+        raise ValueError(
+            f"until.steps={until.steps}: {type(dynamics).__name__} has a time, not steps; "
+            "use Until(time=…)"
+        )
+    ends: list[float] = [] if until.steps is None else [until.steps]
+    if until.time is not None:
+        ends.append(dynamics.clock(until.time))
+    return min(ends, default=None)
 
 
 def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:
-    stepwise = dynamics.axis == "step"
+    """The clock values to save at."""
+    by_step, counts = dynamics.axis == "step", dynamics.counts_steps
     if save_at is None:
-        if stepwise:
-            return log_spaced_steps(int(DEFAULT_STEPS if limit is None else limit))
-        end = DEFAULT_TIME if limit is None else limit
+        default = DEFAULT_STEPS if by_step else dynamics.clock(DEFAULT_TIME)
+        end = default if limit is None else limit
+        if counts:
+            return log_spaced_steps(int(end))
         return np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)])
     values = checks.array("save_at", save_at, ndim=(1,))
     if len(values) == 0 or values[0] < 0 or np.any(np.diff(values) <= 0):
         shown = f"{values[:5].tolist()}{' …' if len(values) > 5 else ''}"
         raise ValueError(f"save_at must be increasing, not negative and not empty, got {shown}")
-    if limit is not None and values[-1] > limit:
+    clocks = values if by_step or not counts else _on_the_grid(values, dynamics)
+    if limit is not None and clocks[-1] > limit:
         raise ValueError(
-            f"save_at must not go beyond the end of the run at {limit:g}, got {values[-1]:g}"
+            f"save_at must not go beyond the end of the run, got {values[-1]:g} but it ends at "
+            f"{limit if by_step else dynamics.time(np.asarray([limit]))[0]:g}"
         )
-    if not stepwise:
-        return values
-    odd = values[values != np.round(values)]
-    if len(odd):
+    odd = clocks[clocks != np.round(clocks)]
+    if counts and len(odd):
         raise ValueError(f"save_at must be whole steps, got {odd[0]}")
-    return values.astype(np.int64)
+    return clocks.astype(np.int64) if counts else clocks
+
+
+def _on_the_grid(times: np.ndarray, dynamics: Dynamics) -> np.ndarray:
+    """The steps of these times; they must be on the grid of a dynamics with fixed steps."""
+    tick = float(dynamics.time(np.asarray([1]))[0])
+    steps = np.round(times / tick)
+    off = np.abs(times - steps * tick) > 1e-6 * tick
+    if off.any():
+        raise ValueError(f"save_at must be multiples of dt={tick:g}, got {times[off][0]:g}")
+    return steps
+
+
+def _check_sums(record: dict[str, Any], dynamics: Dynamics) -> None:
+    running = [name for name, f in record.items() if isinstance(f, Running)]
+    if running and not dynamics.counts_steps:
+        raise ValueError(
+            f"record[{running[0]!r}] sums over steps, which {type(dynamics).__name__} does not "
+            "have; use Descent"
+        )
 
 
 def log_spaced_steps(last: int, count: int = SAVES) -> np.ndarray:

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from ._chunks import System
 from ._drive import Start, drive
 from ._ending import status_of
 from ._progress import Progress
 from ._recorder import Recorder, lifted
 from ._run import Run
 from ._setup import Setup
-from .dynamics import Gap
+from ._tally import tally_of
+from .dynamics import Gap, System
 from .nets import LinearNet
 from .nets._base import as_matrix
 from .numerics.compilations import count_compilations
@@ -74,25 +74,23 @@ def _start(setup: Setup, reduce: bool) -> Start:
     dynamics = setup.dynamics.in_basis(found.row_space)
     if dynamics is None:
         return _unreduced(setup, "the noise leaves the row space of the data")
-    system = System(
-        found.problem,
-        found.net,
-        dynamics.stepper(setup.params),
-        Gap(found.problem.excess(), computable=True),
-    )
+    gap = Gap(found.problem.excess(), computable=True)
+    system = System(found.problem, found.net, gap, tally_of(setup, found.lift))
+    stepper = dynamics.stepper(setup.params, setup.key)
     sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
     stats = {
         "reduction": " to ".join(sizes),
         "certificate": found.certificate,
         "reason": "exact closure",
     }
-    return Start(system, dynamics, found.params, found.lift, stats)
+    return Start(system, stepper, dynamics, found.params, found.lift, stats)
 
 
 def _unreduced(setup: Setup, reason: str) -> Start:
     problem, linear = setup.problem, isinstance(setup.net, LinearNet)
     excess = problem.excess() if linear and isinstance(problem, Quadratic) else None
     gap = Gap(excess, computable=linear or not isinstance(problem, Population))
-    system = System(problem, setup.net, setup.dynamics.stepper(setup.params), gap)
+    system = System(problem, setup.net, gap, tally_of(setup, None))
+    stepper = setup.dynamics.stepper(setup.params, setup.key)
     stats = {"reduction": "none", "certificate": None, "reason": reason}
-    return Start(system, setup.dynamics, setup.params, None, stats)
+    return Start(system, stepper, setup.dynamics, setup.params, None, stats)

@@ -7,7 +7,7 @@ and need double precision (`with gb.float64():`).
 from ._descent import Descent
 from ._flow import Flow
 from ._gradient import gradient
-from ._protocol import Dynamics, Gap, State, Stepper
+from ._protocol import Dynamics, Gap, State, Stepper, System
 from ._schedules import Piecewise, piecewise
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Piecewise",
     "State",
     "Stepper",
+    "System",
     "gradient",
     "piecewise",
 ]

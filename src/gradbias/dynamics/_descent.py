@@ -12,8 +12,8 @@ from ..noise import Noise
 from ..numerics import checks
 from ..problems import Population, Problem
 from ._gradient import decayed, gradient
-from ._protocol import RUNNING, STATIONARY, Dynamics, Gap, State, Stepper
-from ._schedules import Schedule, elapsed, rates
+from ._protocol import RUNNING, STATIONARY, Dynamics, State, Stepper, System
+from ._schedules import Schedule, elapsed, rates, steps_for
 
 TABLE = 4096  # learning rates handed over at a time when they change from step to step
 
@@ -29,41 +29,48 @@ class DescentStepper(Stepper):
     """p ← p − lr·v with v ← βv + g; fields at None are left out of the program.
 
     Attributes:
+        key: decides every draw.
         noise: what each step sees.
         momentum: β.
         weight_decay: γ.
         may_rest: is a state that a step does not change one that no later step changes?
     """
 
+    key: Any
     noise: Noise | None
     momentum: Any
     weight_decay: Any
     may_rest: bool = eqx.field(static=True)
 
-    def begin(self, problem, net, params) -> Any:
+    def begin(self, system: System, params) -> Any:
         return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
 
-    def advance(self, problem, net, gap: Gap, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, target, drive, goal) -> State:
         last = drive.rates.shape[0] - 1
 
         def step(k, carry):
-            params, velocity = carry
+            params, sums, velocity = carry
             lr = drive.rates[jnp.minimum(k - drive.start, last)]
-            batch = None if self.noise is None else self.noise.batch(k)
-            move = decayed(gradient(problem, net, params, batch), params, self.weight_decay)
+            grads = self._gradient(system, params, k)
+            sums = system.add(sums, params, grads, lr)
+            move = decayed(grads, params, self.weight_decay)
             if self.momentum is not None:
                 move = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, move)
                 velocity = move
-            return jax.tree.map(lambda p, m: p - lr * m, params, move), velocity
+            return jax.tree.map(lambda p, m: p - lr * m, params, move), sums, velocity
 
-        start = (state.params, state.memory)
-        params, velocity = jax.lax.fori_loop(state.clock, target, step, start)
+        start = (state.params, state.sums, state.memory)
+        params, sums, velocity = jax.lax.fori_loop(state.clock, target, step, start)
         code = RUNNING
         if self.may_rest:
-            same = jax.tree.map(lambda a, b: jnp.all(a == b), (params, velocity), start)
+            same = jax.tree.map(lambda a, b: jnp.all(a == b), (params, sums, velocity), start)
             rests = (target > state.clock) & jnp.all(jnp.stack(jax.tree.leaves(same)))
             code = jnp.where(rests, STATIONARY, RUNNING)
-        return State(params, target, velocity, jnp.asarray(code, state.code.dtype))
+        return State(params, sums, target, velocity, jnp.asarray(code, state.code.dtype))
+
+    def _gradient(self, system: System, params, step) -> Any:
+        batch = None if self.noise is None else self.noise.batch(step)
+        return gradient(system.problem, system.net, params, batch)
 
 
 class Descent(Dynamics):
@@ -81,6 +88,7 @@ class Descent(Dynamics):
     """
 
     axis: ClassVar[Literal["step", "time"]] = "step"
+    counts_steps: ClassVar[bool] = True
     lr: Any
     noise: Noise | None
     momentum: Any
@@ -113,9 +121,10 @@ class Descent(Dynamics):
                 "expectations are known for linear nets only"
             )
 
-    def stepper(self, params) -> DescentStepper:
+    def stepper(self, params, key: int) -> DescentStepper:
         may_rest = self.noise is None and not callable(self.lr)
         return DescentStepper(
+            key=np.asarray(key % 2**64, np.uint64),
             noise=self.noise,
             momentum=_or_none(self.momentum),
             weight_decay=_or_none(self.weight_decay),
@@ -140,6 +149,9 @@ class Descent(Dynamics):
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return elapsed(self.lr, clock)
+
+    def clock(self, time: float) -> float:
+        return max(1, steps_for(self.lr, time))
 
 
 def _or_none(value: np.ndarray) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from ..nets import LinearNet, Net
 from ..numerics import checks
 from ..problems import Population, Problem
 from ._gradient import decayed, gradient
-from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, Gap, State, Stepper
+from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepper, System
 
 SOLVER = diffrax.Dopri8()
 ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
@@ -50,8 +50,8 @@ class FlowStepper(Stepper):
     atol: Any
     weight_decay: Any
 
-    def begin(self, problem, net, params) -> Memory:
-        term, zero = self._term(problem, net), jnp.asarray(0.0)
+    def begin(self, system: System, params) -> Memory:
+        term, zero = self._term(system), jnp.asarray(0.0)
         with _usual_promotion():
             t1, controller = self._controller().init(
                 term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, ORDER
@@ -60,28 +60,28 @@ class FlowStepper(Stepper):
         count = jnp.asarray(0)
         return Memory(t1, controller, solver, count, jnp.asarray(jnp.inf), count, params)
 
-    def advance(self, problem, net, gap: Gap, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, target, drive, goal) -> State:
         def unfinished(state):
             budget = state.memory.taken < drive
             return (state.clock < target) & (state.code == RUNNING) & budget
 
         def step(state):
-            return self._step(problem, net, gap, state, target, goal)
+            return self._step(system, state, target, goal)
 
         return jax.lax.while_loop(unfinished, step, state)
 
     def _controller(self) -> diffrax.PIDController:
         return diffrax.PIDController(rtol=self.rtol, atol=self.atol)
 
-    def _term(self, problem, net) -> diffrax.ODETerm:
+    def _term(self, system: System) -> diffrax.ODETerm:
         def field(t, params, args):
-            grads = decayed(gradient(problem, net, params), params, self.weight_decay)
-            return jax.tree.map(jnp.negative, grads)
+            grads = gradient(system.problem, system.net, params)
+            return jax.tree.map(jnp.negative, decayed(grads, params, self.weight_decay))
 
         return diffrax.ODETerm(field)
 
-    def _step(self, problem, net, gap, state, target, goal) -> State:
-        term, memory = self._term(problem, net), state.memory
+    def _step(self, system: System, state: State, target, goal) -> State:
+        term, memory = self._term(system), state.memory
         t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
         with _usual_promotion():
             candidate, error, _, solver, _ = SOLVER.step(
@@ -100,12 +100,12 @@ class FlowStepper(Stepper):
             is_leaf=lambda leaf: leaf is None,
         )
         params = _where(keep, candidate, state.params)
-        new = State(params, jnp.where(keep, t1, t0), moved, state.code)
-        return self._judge(problem, net, gap, new, keep, goal)
+        new = State(params, state.sums, jnp.where(keep, t1, t0), moved, state.code)
+        return self._judge(system, new, keep, goal)
 
-    def _judge(self, problem, net, gap, state, keep, goal) -> State:
+    def _judge(self, system: System, state: State, keep, goal) -> State:
         """Has it converged, got stuck at the integrator's floor, or failed?"""
-        value, memory = gap(problem, net, state.params), state.memory
+        value, memory = system.gap(system.problem, system.net, state.params), state.memory
         objective = value
         if self.weight_decay is not None:
             squares = [jnp.sum(p * p) for p in jax.tree.leaves(state.params)]
@@ -119,7 +119,8 @@ class FlowStepper(Stepper):
         code = jnp.where(value <= goal, CONVERGED, code)
         best = jnp.where(falls, objective, memory.best)
         memory = eqx.tree_at(lambda m: (m.best, m.since, m.anchor), memory, (best, since, anchor))
-        return State(state.params, state.clock, memory, code.astype(state.code.dtype))
+        code = code.astype(state.code.dtype)
+        return State(state.params, state.sums, state.clock, memory, code)
 
     def _distance(self, params, anchor) -> Any:
         """The largest change since the anchor, in units of the tolerance."""
@@ -144,6 +145,7 @@ class Flow(Dynamics):
     """
 
     axis: ClassVar[Literal["step", "time"]] = "time"
+    counts_steps: ClassVar[bool] = False
     rtol: Any
     atol: Any
     weight_decay: Any
@@ -160,7 +162,7 @@ class Flow(Dynamics):
                 f"got {net!r}"
             )
 
-    def stepper(self, params) -> FlowStepper:
+    def stepper(self, params, key: int) -> FlowStepper:
         atol = self.atol if self.atol is not None else np.asarray(1e-11 * _scale(params))
         return FlowStepper(self.rtol, atol, self.weight_decay if self.weight_decay != 0 else None)
 
@@ -172,6 +174,9 @@ class Flow(Dynamics):
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return np.asarray(clock)
+
+    def clock(self, time: float) -> float:
+        return time
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
 """What a simulation asks of a dynamics, and nothing else."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,9 +17,18 @@ RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED = range(6)
 
 
 class State(eqx.Module):
-    """Where a run is: parameters, clock, the dynamics' own memory, and a code from above."""
+    """Where a run is.
+
+    Attributes:
+        params: the parameters.
+        sums: of the quantities that are summed over every step, by name.
+        clock: the step or time.
+        memory: the dynamics' own: a velocity, the state of an integrator.
+        code: how it came to rest, from above.
+    """
 
     params: Any
+    sums: dict[str, Any]
     clock: Any
     memory: Any
     code: Any
@@ -43,42 +54,68 @@ class Gap(eqx.Module):
         return self.excess(theta[:, None] if theta.ndim == 1 else theta)
 
 
+class System(eqx.Module):
+    """What moves, in the coordinates it is computed in.
+
+    Attributes:
+        problem: what is fitted.
+        net: how parameters make a predictor.
+        gap: the excess loss.
+        tally: what one step adds to the sums, as a function of parameters, (stochastic) gradient
+            of the loss and learning rate; None if nothing is summed.
+    """
+
+    problem: Any
+    net: Any
+    gap: Gap
+    tally: Callable[[Any, Any, Any], dict[str, Any]] | None
+
+    def add(self, sums: dict[str, Any], params, grads, lr) -> dict[str, Any]:
+        """The sums after one more step."""
+        if self.tally is None:
+            return sums
+        return jax.tree.map(jnp.add, sums, self.tally(params, grads, lr))
+
+
 class Stepper(eqx.Module):
     """The compiled half of a dynamics: a PyTree whose arrays may differ without recompiling."""
 
     weight_decay: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def begin(self, problem, net, params) -> Any:
+    def begin(self, system: System, params) -> Any:
         """The memory at clock 0 (jax-level)."""
 
     @abc.abstractmethod
-    def advance(self, problem, net, gap: Gap, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, target, drive, goal) -> State:
         """Move a state to `target`, or until it stops on its own (jax-level).
 
         Args:
-            problem: what is fitted.
-            net: how parameters make a predictor.
-            gap: the excess loss, for those that stop on it in between.
+            system: what moves.
             state: where to start; only called while it is RUNNING.
-            target: the step or time to reach.
+            target: the clock to reach.
             drive: what `Dynamics.drive` returned for this stretch.
             goal: the excess loss at which the run has converged; negative for never.
         """
 
 
 class Dynamics(eqx.Module):
-    """How parameters move. The clock counts steps (`axis = "step"`) or time (`"time"`)."""
+    """How parameters move.
+
+    Results are laid out over steps (`axis = "step"`) or time (`"time"`). The clock of a run counts
+    steps, or is the time itself where steps adapt (`counts_steps = False`).
+    """
 
     axis: ClassVar[Literal["step", "time"]]
+    counts_steps: ClassVar[bool]
     weight_decay: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
-        """Raise a ValueError if a run up to `limit` is not possible."""
+        """Raise a ValueError if a run up to the clock `limit` is not possible."""
 
     @abc.abstractmethod
-    def stepper(self, params) -> Stepper:
+    def stepper(self, params, key: int) -> Stepper:
         """The compiled half, for a run that starts at these (full) parameters."""
 
     @abc.abstractmethod
@@ -97,3 +134,7 @@ class Dynamics(eqx.Module):
     @abc.abstractmethod
     def time(self, clock: np.ndarray) -> np.ndarray:
         """Gradient-flow time of these clock values."""
+
+    @abc.abstractmethod
+    def clock(self, time: float) -> float:
+        """The first clock value at which this much gradient-flow time has passed."""

@@ -6,6 +6,7 @@ from ._curvature import hessian_trace, sharpness
 from ._interpolators import interpolator_dimension
 from ._predictor import distance_to, loss, params, theta
 from ._record import as_observable, named
+from ._running import running
 from ._spectra import effective_rank, singular_values
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "named",
     "pair_imbalance",
     "params",
+    "running",
     "sharpness",
     "singular_values",
     "theta",

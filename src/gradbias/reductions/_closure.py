@@ -61,9 +61,8 @@ def unit(factor: np.ndarray) -> np.ndarray:
     scaled = factor / largest
     x = np.random.default_rng(0).normal(size=factor.shape[1])
     for _ in range(10):
-        y = scaled @ (x / np.linalg.norm(x))
-        x = scaled.T @ y
-    return scaled / np.linalg.norm(y)
+        x = scaled.T @ (scaled @ (x / np.linalg.norm(x)))
+    return scaled / np.sqrt(np.linalg.norm(x))
 
 
 def _images(

@@ -36,11 +36,21 @@ class Lift(eqx.Module):
         return product([first, *(params[f"W{k}"] for k in range(2, len(self.rests) + 1))])
 
     def __call__(self, params) -> Any:
-        factors = []
-        for k, rest in enumerate(self.rests, start=1):
-            factor = _sandwich(self.bases[k - 1], params[f"W{k}"], self.bases[k])
-            factors.append(factor if rest is None else factor + params["rest"] * rest)
+        factors = [
+            inside if rest is None else inside + params["rest"] * rest
+            for inside, rest in zip(self._inside(params), self.rests, strict=True)
+        ]
         return self.net.from_factors(factors)
+
+    def gradient(self, grads) -> Any:
+        """The gradient in all parameters: it has no part outside the subspaces."""
+        return self.net.from_factors(self._inside(grads))
+
+    def _inside(self, params) -> list[Any]:
+        return [
+            _sandwich(self.bases[k - 1], params[f"W{k}"], self.bases[k])
+            for k in range(1, len(self.rests) + 1)
+        ]
 
 
 class Reduction(eqx.Module):

@@ -6,11 +6,12 @@ import numpy as np
 
 from ..problems import Batch, Population, QuadraticProblem, Regression
 from ..problems._base import Quadratic
-from ..problems._population import DiagonalExcess
-from ..problems._regression import SpectralExcess
+from ..problems._batch import weighted
+from ..problems._population import DiagonalExcess, Fresh
+from ..problems._regression import Rows, SpectralExcess
 
 
-class SpectralRegression(Quadratic):
+class SpectralRegression(Quadratic, Rows):
     """A Regression whose predictors are coordinates in the right singular vectors of X."""
 
     U: Any
@@ -19,34 +20,66 @@ class SpectralRegression(Quadratic):
     Y: Any
     weight: Any
 
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return self.Y.shape[0]
+
+    @property
+    def k(self) -> int:
+        """The number of outputs."""
+        return self.Y.shape[1]
+
+    @property
+    def labels(self) -> Any:
+        """The labels as an (n, k) matrix."""
+        return self.Y
+
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
         if batch is None or (batch.indices is None and batch.x is None):
-            seen = self.B if batch is None else self.B + self.U.T @ batch.label_noise
-            return 2 * self.weight * (self.s[:, None] * (self.s[:, None] * theta - seen))
+            return self._on_all_rows(theta, batch)
         if batch.x is None:
             X, Y = self.U[batch.indices] * self.s[None, :], self.Y[batch.indices]
         else:
             X, Y = batch.x, batch.y
         if batch.label_noise is not None:
             Y = Y + batch.label_noise
-        scale = 2 * self.weight * (self.Y.shape[0] / X.shape[0])
-        return scale * (X.T @ (X @ theta - Y))
+        scale = 2 * self.weight * (self.n / X.shape[0])
+        return scale * (X.T @ weighted(X @ theta - Y, batch))
+
+    def _on_all_rows(self, theta, batch: Batch | None) -> Any:
+        noise = None if batch is None else batch.label_noise
+        if batch is not None and batch.weights is not None:
+            Y = self.Y if noise is None else self.Y + noise
+            return 2 * self.weight * self.pull(weighted(self.outputs(theta) - Y, batch))
+        # Without weights the rows drop out: UᵀU = I.
+        seen = self.B if noise is None else self.B + self.U.T @ noise
+        return 2 * self.weight * (self.s[:, None] * (self.s[:, None] * theta - seen))
+
+    def outputs(self, theta) -> Any:
+        return self.U @ (self.s[:, None] * theta)
+
+    def pull(self, cotangent) -> Any:
+        return self.s[:, None] * (self.U.T @ cotangent)
 
     def excess(self) -> SpectralExcess:
         return SpectralExcess(self.s, None, self.B, self.weight)
 
 
-class SpectralPopulation(Quadratic):
+class SpectralPopulation(Quadratic, Fresh):
     """A Population whose predictors are coordinates in the eigenvectors of sigma_x."""
 
     variances: Any
     theta_star: Any
     weight: Any
+    root: Any
+    root_eps: Any
 
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
         if batch is None:
             return 2 * self.weight * (self.variances[:, None] * (theta - self.theta_star))
-        residual = batch.x @ theta - batch.y
+        Y = batch.y if batch.label_noise is None else batch.y + batch.label_noise
+        residual = weighted(batch.x @ theta - Y, batch)
         return 2 * self.weight / batch.x.shape[0] * (batch.x.T @ residual)
 
     def excess(self) -> DiagonalExcess:
@@ -61,5 +94,11 @@ def in_row_space(problem: QuadraticProblem) -> Quadratic:
     if isinstance(problem, Population):
         basis = problem.row_space
         variances = np.einsum("ij,ij->j", basis, problem.sigma_x @ basis)
-        return SpectralPopulation(variances, basis.T @ problem.theta_star, problem.weight)
+        return SpectralPopulation(
+            variances,
+            basis.T @ problem.theta_star,
+            problem.weight,
+            np.sqrt(variances),
+            problem.root_eps,
+        )
     raise TypeError(f"no spectral form of {type(problem).__name__}")
