@@ -21,6 +21,10 @@ _NAMES = {
     "LinearNet": "nets",
     "Descent": "dynamics",
     "Flow": "dynamics",
+    "Diffusion": "dynamics",
+    "Minibatch": "noise",
+    "LabelNoise": "noise",
+    "Isotropic": "noise",
     "Replay": "noise",
     "Setup": "_setup",
     "Until": "_setup",
@@ -29,7 +33,7 @@ _NAMES = {
     "load": "_run",
     "float64": "numerics.precision",
 }
-_ROOMS = ("problems", "nets", "init", "noise", "dynamics", "observe")
+_ROOMS = ("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe")
 
 __all__ = ["__version__", *_NAMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
 

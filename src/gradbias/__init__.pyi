@@ -6,12 +6,14 @@ from . import nets as nets
 from . import noise as noise
 from . import observe as observe
 from . import problems as problems
+from . import symmetry as symmetry
 from ._run import Run as Run
 from ._run import load as load
 from ._setup import Setup as Setup
 from ._setup import Until as Until
 from ._simulate import simulate as simulate
 from .dynamics import Descent as Descent
+from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow
 from .nets import MLP as MLP
 from .nets import Deep as Deep
@@ -22,6 +24,9 @@ from .nets import NormalisedA as NormalisedA
 from .nets import NormalisedB as NormalisedB
 from .nets import Rank1 as Rank1
 from .nets import TwoLayer as TwoLayer
+from .noise import Isotropic as Isotropic
+from .noise import LabelNoise as LabelNoise
+from .noise import Minibatch as Minibatch
 from .noise import Replay as Replay
 from .numerics.precision import float64 as float64
 from .problems import Population as Population

@@ -73,7 +73,7 @@ def _start(setup: Setup, reduce: bool) -> Start:
         return _unreduced(setup, found)
     dynamics = setup.dynamics.in_basis(found.row_space)
     if dynamics is None:
-        return _unreduced(setup, "the noise leaves the row space of the data")
+        return _unreduced(setup, setup.dynamics.noise.not_closed)  # pyright: ignore[reportAttributeAccessIssue]
     gap = Gap(found.problem.excess(), computable=True)
     system = System(found.problem, found.net, gap, tally_of(setup, found.lift))
     stepper = dynamics.stepper(setup.params, setup.key)

@@ -5,6 +5,7 @@ and need double precision (`with gb.float64():`).
 """
 
 from ._descent import Descent
+from ._diffusion import Diffusion
 from ._flow import Flow
 from ._gradient import gradient
 from ._protocol import Dynamics, Gap, State, Stepper, System
@@ -12,6 +13,7 @@ from ._schedules import Piecewise, piecewise
 
 __all__ = [
     "Descent",
+    "Diffusion",
     "Dynamics",
     "Flow",
     "Gap",

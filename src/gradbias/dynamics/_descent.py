@@ -9,7 +9,7 @@ import numpy as np
 
 from ..nets import LinearNet, Net
 from ..noise import Noise
-from ..numerics import checks
+from ..numerics import checks, counter
 from ..problems import Population, Problem
 from ._gradient import decayed, gradient
 from ._protocol import RUNNING, STATIONARY, Dynamics, State, Stepper, System
@@ -69,8 +69,12 @@ class DescentStepper(Stepper):
         return State(params, sums, target, velocity, jnp.asarray(code, state.code.dtype))
 
     def _gradient(self, system: System, params, step) -> Any:
-        batch = None if self.noise is None else self.noise.batch(step)
-        return gradient(system.problem, system.net, params, batch)
+        if self.noise is None:
+            return gradient(system.problem, system.net, params)
+        batch = self.noise.batch(system.problem, self.key, step)
+        grads = gradient(system.problem, system.net, params, batch)
+        added = self.noise.added(self.key, step, params)
+        return grads if added is None else jax.tree.map(jnp.add, grads, added)
 
 
 class Descent(Dynamics):
@@ -124,7 +128,7 @@ class Descent(Dynamics):
     def stepper(self, params, key: int) -> DescentStepper:
         may_rest = self.noise is None and not callable(self.lr)
         return DescentStepper(
-            key=np.asarray(key % 2**64, np.uint64),
+            key=counter.seed(key),
             noise=self.noise,
             momentum=_or_none(self.momentum),
             weight_decay=_or_none(self.weight_decay),

@@ -5,6 +5,8 @@ from typing import Any
 
 import equinox as eqx
 
+from ._symmetries import Symmetry
+
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -21,6 +23,13 @@ class Net(eqx.Module):
     def shapes(self) -> Shapes | None:
         """The shape of every parameter, by name; None if the net does not say."""
         return None
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        """What leaves the loss of every sample unchanged, by name; empty if nothing is known.
+
+        An own net names its own, made with the functions of `gradbias.symmetry`.
+        """
+        return {}
 
 
 class LinearNet(Net):

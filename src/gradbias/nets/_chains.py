@@ -1,5 +1,6 @@
 """Products of weight matrices: two-layer and deep linear nets."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ import equinox as eqx
 
 from ..numerics import checks
 from ._base import ChainNet, Shapes
+from ._mixings import pair
+from ._symmetries import Symmetry
 
 
 class TwoLayer(ChainNet):
@@ -33,6 +36,9 @@ class TwoLayer(ChainNet):
 
     def shapes(self) -> Shapes:
         return {"W1": (self.d, self.width), "W2": (self.width, self.k)}
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        return seams(["W1", "W2"])
 
     def factors(self, params) -> list[Any]:
         return [params["W1"], params["W2"]]
@@ -61,11 +67,19 @@ class Deep(ChainNet):
         pairs = zip(self.dims[:-1], self.dims[1:], strict=True)
         return {f"W{i}": pair for i, pair in enumerate(pairs, start=1)}
 
+    def symmetries(self) -> dict[str, Symmetry]:
+        return seams([f"W{i}" for i in range(1, len(self.dims))])
+
     def factors(self, params) -> list[Any]:
         return [params[f"W{i}"] for i in range(1, len(self.dims))]
 
     def from_factors(self, factors: list[Any]) -> dict[str, Any]:
         return {f"W{i}": factor for i, factor in enumerate(factors, start=1)}
+
+
+def seams(layers: list[str]) -> dict[str, Symmetry]:
+    """The pairs of layers with nothing but a product between them."""
+    return {f"{a}-{b}": pair(a, b) for a, b in itertools.pairwise(layers)}
 
 
 def sizes(name: str, dims: Sequence[int]) -> tuple[int, ...]:

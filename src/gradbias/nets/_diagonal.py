@@ -6,6 +6,8 @@ import equinox as eqx
 
 from ..numerics import checks
 from ._base import LinearNet, Shapes
+from ._mixings import hyperbolic
+from ._symmetries import Symmetry
 
 
 class Diagonal(LinearNet):
@@ -22,6 +24,9 @@ class Diagonal(LinearNet):
 
     def shapes(self) -> Shapes:
         return {"u": (self.d,), "v": (self.d,)}
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        return {"u-v": hyperbolic("u", "v")}
 
     def predictor(self, params) -> Any:
         u, v = params["u"], params["v"]

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from ..numerics import checks
 from ._base import Net, Shapes
 from ._chains import sizes
+from ._mixings import pair
+from ._symmetries import Symmetry, neurons
 
 ACTIVATIONS = {
     "relu": jax.nn.relu,
@@ -47,6 +49,18 @@ class MLP(Net):
             if self.bias:
                 shapes[f"b{i}"] = (n,)
         return shapes
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        """Of every hidden layer: units for relu and leaky, a matrix for linear, else none."""
+        found: dict[str, Symmetry] = {}
+        for i in range(1, len(self.dims) - 1):
+            enter = [f"W{i}", f"b{i}"] if self.bias else [f"W{i}"]
+            if self.activation == "linear":
+                found[f"W{i}-W{i + 1}"] = pair(enter, f"W{i + 1}")
+            elif self.activation in ("relu", "leaky"):
+                axes = dict(zip(enter, (1, 0), strict=False))
+                found[f"hidden{i}"] = neurons(axes, {f"W{i + 1}": 0})
+        return found
 
     def __call__(self, params, X) -> Any:
         act = ACTIVATIONS[self.activation]

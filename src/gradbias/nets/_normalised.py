@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from ..numerics import checks
 from ._base import Net, Shapes
+from ._symmetries import Symmetry, scaling
 
 
 class NormalisedA(Net):
@@ -30,6 +31,9 @@ class NormalisedA(Net):
 
     def shapes(self) -> Shapes:
         return {"u": (self.k, self.width), "w": (self.width, self.d)}
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        return {"u,w": scaling(["u", "w"])}
 
     def __call__(self, params, X) -> Any:
         u, w = params["u"], params["w"]
@@ -54,6 +58,9 @@ class NormalisedB(Net):
 
     def shapes(self) -> Shapes:
         return {"u": (self.k, self.width), "w": (self.width, self.d)}
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        return {"u": scaling("u"), "w": scaling("w")}
 
     def __call__(self, params, X) -> Any:
         u, w = params["u"], params["w"]

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 
 from ..numerics import checks
 from ._base import ChainNet, Shapes
+from ._mixings import pair
+from ._symmetries import Symmetry, rescaling
 
 
 class Rank1(ChainNet):
@@ -38,6 +40,14 @@ class Rank1(ChainNet):
     def shapes(self) -> Shapes:
         pairs = (self.depth - 1, self.width)
         return {"v1": (self.d,), "u": pairs, "v": pairs}
+
+    def symmetries(self) -> dict[str, Symmetry]:
+        """‖v1‖² − ‖u[k]‖² and the matrix u[k]u[k]ᵀ − v[k]v[k]ᵀ, for every k."""
+        found: dict[str, Symmetry] = {}
+        for k in range(self.depth - 1):
+            found[f"v1-u[{k}]"] = rescaling("v1", ("u", k))
+            found[f"u[{k}]-v[{k}]"] = pair(("u", k), ("v", k))
+        return found
 
     def predictor(self, params) -> Any:
         overlaps = jnp.sum(params["u"] * params["v"], axis=1)

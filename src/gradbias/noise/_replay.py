@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..problems import Batch, Population, Problem
-from ._base import Noise
+from ._base import DataNoise
 
 
-class Replay(Noise):
+class Replay(DataNoise):
     """The draws of an earlier run, or of another program, step by step.
 
     Args:
@@ -67,7 +67,21 @@ class Replay(Noise):
             self._check_rows(problem.n)  # pyright: ignore[reportAttributeAccessIssue]
         self._check_shapes(problem)
 
-    def batch(self, step) -> Batch:
+    def draw(self, key, n: int, k: int = 1) -> tuple[Any, Any]:
+        raise NotImplementedError(
+            "Replay draws nothing: what a step saw was recorded, and batch(problem, key, step) "
+            "gives it back"
+        )
+
+    def moments(self, n: int) -> tuple[Any, Any]:
+        raise NotImplementedError(
+            "Replay has no covariance: it is one sequence of draws, not a law. Use the law that "
+            "they were drawn from, such as gb.Minibatch or gb.LabelNoise"
+        )
+
+    def batch(self, problem, key=None, step=None) -> Batch:
+        step = problem if step is None else step
+
         def at(value):
             return None if value is None else value[step]
 

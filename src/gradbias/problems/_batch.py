@@ -15,14 +15,23 @@ class Batch(eqx.Module):
         label_noise: (b, k) added to the labels of those rows.
         x: (b, d) fresh inputs, instead of rows.
         y: (b, k) their labels.
+        weights: (b,) factors of the losses of those rows, of mean one; all ones if None.
     """
 
     indices: Any = None
     label_noise: Any = None
     x: Any = None
     y: Any = None
+    weights: Any = None
 
 
 def rows(array, indices) -> Any:
     """Some rows of `array`; NumPy cannot look up rows that jax is still tracing."""
     return (jnp.asarray(array) if isinstance(indices, Tracer) else array)[indices]
+
+
+def weighted(terms, batch: Batch | None) -> Any:
+    """Row by row (of losses or residuals), times the weights of a draw if it has any."""
+    if batch is None or batch.weights is None:
+        return terms
+    return batch.weights.reshape(-1, *(1,) * (terms.ndim - 1)) * terms

@@ -11,7 +11,7 @@ from ..numerics import checks
 from ..numerics.keys import generator
 from ..numerics.linalg import SVD, thin_svd
 from ._base import QuadraticProblem
-from ._batch import Batch
+from ._batch import Batch, weighted
 
 
 class PopulationExcess(eqx.Module):
@@ -42,7 +42,45 @@ class DiagonalExcess(eqx.Module):
         return self.weight * (self.variances[:, None] * error * error).sum()
 
 
-class Population(QuadraticProblem):
+class Fresh(eqx.Module):
+    """Gaussian samples without end: all that noise asks of a problem that draws them.
+
+    Attributes:
+        root: R (r, d) with sigma_x = RᵀR, one row for each direction in which inputs vary; (r,)
+            where these directions are the coordinates.
+        root_eps: (k, k), the square root of sigma_eps.
+        theta_star: (d, k), the teacher.
+        weight: the factor in front of the expected square.
+    """
+
+    root: eqx.AbstractVar[Any]
+    root_eps: eqx.AbstractVar[Any]
+    theta_star: eqx.AbstractVar[Any]
+    weight: eqx.AbstractVar[Any]
+
+    @property
+    def latent(self) -> tuple[int, int]:
+        """How many normal numbers make the inputs and the label noise of one sample."""
+        return self.root.shape[0], self.root_eps.shape[0]
+
+    def samples(self, z, eps) -> tuple[Any, Any]:
+        """The x and y made from standard normal z (b, r) and eps (b, k)."""
+        x = z @ self.root if self.root.ndim == 2 else z * self.root[None, :]
+        return x, x @ self.theta_star + eps @ self.root_eps
+
+    def standardised(self, theta) -> Any:
+        """R(θ − θ*), (r, k): the error in directions of unit variance."""
+        error = theta - self.theta_star
+        return self.root @ error if self.root.ndim == 2 else self.root[:, None] * error
+
+    def pull(self, cotangent) -> Any:
+        """Rᵀ times (r, k): a gradient in those directions as a gradient in the predictor."""
+        if self.root.ndim == 2:
+            return self.root.T @ cotangent
+        return self.root[:, None] * cotangent
+
+
+class Population(QuadraticProblem, Fresh):
     r"""Fresh samples for ever: $y = Vx + \varepsilon$ with Gaussian $x$ and $\varepsilon$.
 
     $L(\Theta) = \mathrm{weight}\cdot E\|\Theta^T x - y\|^2$ and its gradient are exact
@@ -59,6 +97,8 @@ class Population(QuadraticProblem):
     V: Any
     sigma_eps: Any
     weight: Any
+    root: Any
+    root_eps: Any
 
     def __init__(self, sigma_x: ArrayLike, V: ArrayLike, sigma_eps: ArrayLike, weight: float = 1.0):
         self.V = checks.array("V", V, ndim=(2,))
@@ -68,6 +108,8 @@ class Population(QuadraticProblem):
         self.sigma_x = _covariance("sigma_x", sigma_x, d)
         self.sigma_eps = _covariance("sigma_eps", sigma_eps, k)
         self.weight = np.asarray(checks.number("weight", weight, above=0))
+        _, s, Vt = self.svd
+        self.root, self.root_eps = np.sqrt(s)[:, None] * Vt, _root(self.sigma_eps)
 
     @property
     def d(self) -> int:
@@ -130,7 +172,7 @@ class Population(QuadraticProblem):
         if batch is None:
             return 2 * self.weight * (self.sigma_x @ (theta - self.theta_star))
         x, y = _fresh(batch)
-        return 2 * self.weight / x.shape[0] * (x.T @ (x @ theta - y))
+        return 2 * self.weight / x.shape[0] * (x.T @ weighted(x @ theta - y, batch))
 
     def net_loss(self, net, params, batch: Batch | None = None) -> Any:
         if batch is None:
@@ -140,7 +182,7 @@ class Population(QuadraticProblem):
             )
         x, y = _fresh(batch)
         residual = net(params, x).reshape(y.shape) - y
-        return self.weight / x.shape[0] * (residual * residual).sum()
+        return self.weight / x.shape[0] * weighted(residual * residual, batch).sum()
 
     def excess(self) -> PopulationExcess:
         _, s, Vt = self.svd

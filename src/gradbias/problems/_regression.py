@@ -1,5 +1,6 @@
 """Least squares on finite data."""
 
+import abc
 import functools
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.linalg import SVD, thin_svd
 from ._base import QuadraticProblem
-from ._batch import Batch, rows
+from ._batch import Batch, rows, weighted
 
 
 class SpectralExcess(eqx.Module):
@@ -30,7 +31,27 @@ class SpectralExcess(eqx.Module):
         return self.weight * (residual * residual).sum()
 
 
-class Regression(QuadraticProblem):
+class Rows(eqx.Module):
+    """Squared loss on finite data: all that noise asks of it.
+
+    Attributes:
+        weight: the factor in front of the sum of squares.
+        labels: (n, k).
+    """
+
+    weight: eqx.AbstractVar[Any]
+    labels: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def outputs(self, theta) -> Any:
+        """The (n, k) outputs of a (d, k) predictor (jax-level)."""
+
+    @abc.abstractmethod
+    def pull(self, cotangent) -> Any:
+        """The (d, k) gradient of ⟨cotangent, outputs⟩ in the predictor (jax-level)."""
+
+
+class Regression(QuadraticProblem, Rows):
     r"""Least squares, $L(\Theta) = \mathrm{weight}\cdot\|X\Theta - Y\|_F^2$.
 
     The papers normalise differently, so the weight is explicit; `Regression.mean`, `.half_mean`
@@ -140,12 +161,18 @@ class Regression(QuadraticProblem):
 
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
         X, Y, weight = self.seen(batch)
-        return 2 * weight * (X.T @ (X @ theta - Y))
+        return 2 * weight * (X.T @ weighted(X @ theta - Y, batch))
 
     def net_loss(self, net, params, batch: Batch | None = None) -> Any:
         X, Y, weight = self.seen(batch)
         residual = net(params, X).reshape(Y.shape) - Y
-        return weight * (residual * residual).sum()
+        return weight * weighted(residual * residual, batch).sum()
+
+    def outputs(self, theta) -> Any:
+        return self.X @ theta
+
+    def pull(self, cotangent) -> Any:
+        return self.X.T @ cotangent
 
     def excess(self) -> SpectralExcess:
         U, s, Vt = self.svd

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
 from ._base import Problem
-from ._batch import Batch, rows
+from ._batch import Batch, rows, weighted
 
 
 class Samples(Problem):
@@ -82,18 +82,18 @@ class Samples(Problem):
                 X, Y = rows(X, batch.indices), rows(Y, batch.indices)
             if batch.label_noise is not None:
                 Y = Y + batch.label_noise.reshape(Y.shape)
-        return self._mean(net(params, X), Y)
+        return self._mean(net(params, X), Y, batch)
 
     def _value(self, theta) -> Any:
         return self._mean(self.X @ theta, self.Y)
 
-    def _mean(self, outputs, Y) -> Any:
+    def _mean(self, outputs, Y, batch: Batch | None = None) -> Any:
         losses = jax.vmap(self.per_sample)(outputs.reshape(Y.shape), jnp.asarray(Y))
         if losses.ndim != 1:
             raise ValueError(
                 f"loss must return one number for a sample, got shape {losses.shape[1:]}"
             )
-        return jnp.mean(losses)
+        return jnp.mean(weighted(losses, batch))
 
     @host
     def _on_host(self, function, theta) -> np.ndarray:

@@ -17,29 +17,24 @@ class SpectralRegression(Quadratic, Rows):
     U: Any
     s: Any
     B: Any
-    Y: Any
+    labels: Any
     weight: Any
 
     @property
     def n(self) -> int:
         """The number of samples."""
-        return self.Y.shape[0]
+        return self.labels.shape[0]
 
     @property
     def k(self) -> int:
         """The number of outputs."""
-        return self.Y.shape[1]
-
-    @property
-    def labels(self) -> Any:
-        """The labels as an (n, k) matrix."""
-        return self.Y
+        return self.labels.shape[1]
 
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
         if batch is None or (batch.indices is None and batch.x is None):
             return self._on_all_rows(theta, batch)
         if batch.x is None:
-            X, Y = self.U[batch.indices] * self.s[None, :], self.Y[batch.indices]
+            X, Y = self.U[batch.indices] * self.s[None, :], self.labels[batch.indices]
         else:
             X, Y = batch.x, batch.y
         if batch.label_noise is not None:
@@ -50,7 +45,7 @@ class SpectralRegression(Quadratic, Rows):
     def _on_all_rows(self, theta, batch: Batch | None) -> Any:
         noise = None if batch is None else batch.label_noise
         if batch is not None and batch.weights is not None:
-            Y = self.Y if noise is None else self.Y + noise
+            Y = self.labels if noise is None else self.labels + noise
             return 2 * self.weight * self.pull(weighted(self.outputs(theta) - Y, batch))
         # Without weights the rows drop out: UᵀU = I.
         seen = self.B if noise is None else self.B + self.U.T @ noise
@@ -90,15 +85,17 @@ def in_row_space(problem: QuadraticProblem) -> Quadratic:
     """The problem in the coordinates of `problem.row_space`."""
     if isinstance(problem, Regression):
         U, s, _ = problem.svd
-        return SpectralRegression(U, s, U.T @ problem.labels, problem.labels, problem.weight)
+        return SpectralRegression(
+            U=U, s=s, B=U.T @ problem.labels, labels=problem.labels, weight=problem.weight
+        )
     if isinstance(problem, Population):
         basis = problem.row_space
         variances = np.einsum("ij,ij->j", basis, problem.sigma_x @ basis)
         return SpectralPopulation(
-            variances,
-            basis.T @ problem.theta_star,
-            problem.weight,
-            np.sqrt(variances),
-            problem.root_eps,
+            variances=variances,
+            theta_star=basis.T @ problem.theta_star,
+            weight=problem.weight,
+            root=np.sqrt(variances),
+            root_eps=problem.root_eps,
         )
     raise TypeError(f"no spectral form of {type(problem).__name__}")

@@ -1,0 +1,110 @@
+"""The stochastic differential equation of SGD, by the method of Euler and Maruyama."""
+
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..nets import LinearNet, Net
+from ..noise import Noise, Replay
+from ..numerics import checks, counter
+from ..problems import Population, Problem
+from ._gradient import decayed, gradient
+from ._protocol import Dynamics, State, Stepper, System
+
+
+class DiffusionStepper(Stepper):
+    """p ← p − dt·(∇L + 2γp) + √(lr·dt)·σz, with z standard normal.
+
+    One vector z, shared by all parameters: its size is that of the data, not of the net.
+    """
+
+    key: Any
+    noise: Noise
+    lr: Any
+    dt: Any
+    weight_decay: Any
+
+    def begin(self, system: System, params) -> Any:
+        """A square root of the covariance; it does not change along the run."""
+        return self.noise.spread(system.problem)
+
+    def advance(self, system: System, state: State, target, drive, goal) -> State:
+        spread = state.memory
+        size = spread.size(system.problem, system.net, state.params)
+        # The step as descent sees it: −dt times this gradient.
+        scale = jnp.sqrt(self.lr / self.dt)
+
+        def step(k, carry):
+            params, sums = carry
+            z = counter.normal(counter.stream(self.key, k, "Diffusion"), size)
+            kick = spread.kick(system.problem, system.net, params, z)
+            drift = gradient(system.problem, system.net, params)
+            grads = jax.tree.map(lambda g, s: g - scale * s, drift, kick)
+            sums = system.add(sums, params, grads, self.dt)
+            move = decayed(grads, params, self.weight_decay)
+            return jax.tree.map(lambda p, m: p - self.dt * m, params, move), sums
+
+        start = (state.params, state.sums)
+        params, sums = jax.lax.fori_loop(state.clock, target, step, start)
+        return State(params, sums, target, spread, state.code)
+
+
+class Diffusion(Dynamics):
+    r"""The SDE of SGD, $dp = -\nabla L\,dt + \sqrt{lr}\,\sigma\,dW$ with $\Sigma = \sigma\sigma^T$.
+
+    Time is that of gradient flow: k steps of SGD are t = k·lr. Σ is the covariance of one
+    stochastic gradient, `noise.covariance`, all parameters driven by one Brownian motion.
+
+    Args:
+        lr: the learning rate of the SGD that is modelled.
+        noise: its noise law.
+        dt: the step of the integrator (Euler–Maruyama); lr / 10 or less shows the SDE itself.
+        weight_decay: γ of the objective L + γ‖params‖².
+    """
+
+    axis: ClassVar[Literal["step", "time"]] = "time"
+    counts_steps: ClassVar[bool] = True
+    lr: Any
+    noise: Noise
+    dt: Any
+    weight_decay: Any
+
+    def __init__(self, lr: float, noise: Noise, dt: float, weight_decay: float = 0.0):
+        self.lr = np.asarray(checks.number("lr", lr, above=0))
+        if not isinstance(noise, Noise) or isinstance(noise, Replay):
+            raise ValueError(
+                "noise must be a law with a covariance, such as gb.Minibatch(batch_size), "
+                f"got {noise!r:.80}"
+            )
+        self.noise = noise
+        self.dt = np.asarray(checks.number("dt", dt, above=0))
+        self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
+
+    def check(self, problem: Problem, net: Net, limit: float | None) -> None:
+        if isinstance(problem, Population) and not isinstance(net, LinearNet):
+            raise ValueError(
+                "Diffusion on Population needs exact expectations, known for linear nets only, "
+                f"got {net!r}"
+            )
+        self.noise.check(problem, None if limit is None else int(limit))
+
+    def stepper(self, params, key: int) -> DiffusionStepper:
+        decay = self.weight_decay if self.weight_decay != 0 else None
+        return DiffusionStepper(counter.seed(key), self.noise, self.lr, self.dt, decay)
+
+    def in_basis(self, basis: np.ndarray) -> "Diffusion | None":
+        noise = self.noise.in_basis(basis)
+        if noise is None:
+            return None
+        return Diffusion(float(self.lr), noise, float(self.dt), float(self.weight_decay))
+
+    def drive(self, state: State, calls: int) -> tuple[Any, float]:
+        return None, int(state.clock) + calls
+
+    def time(self, clock: np.ndarray) -> np.ndarray:
+        return np.asarray(clock) * float(self.dt)
+
+    def clock(self, time: float) -> float:
+        return max(1, int(np.ceil(time / float(self.dt) * (1 - 1e-12))))

@@ -1,0 +1,48 @@
+"""Which rows a step sees, and the moments of that."""
+
+from typing import Any
+
+import numpy as np
+
+from ..numerics.counter import integers, subset
+from ..problems import Problem
+
+
+def is_flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r:.80}")
+    return value
+
+
+def check_batch(problem: Problem, b: int, replace: bool) -> None:
+    """Refuse more different rows than there are."""
+    n = getattr(problem, "n", None)
+    if n is not None and b > n and not replace:
+        raise ValueError(
+            f"batch_size must be at most the {n} samples to draw without replacement, got {b}: "
+            "make it smaller, or set replace=True"
+        )
+
+
+def rows(key, n: int, b: int, replace: bool) -> Any:
+    """(b,) row numbers."""
+    return integers(key, n, b) if replace else subset(key, n, b)
+
+
+def hits(indices, n: int) -> Any:
+    """(n, b): 1.0 where a row was drawn."""
+    return (indices[None, :] == np.arange(n)[:, None]).astype(np.float64)
+
+
+def weight_variance(n: int, b: int, replace: bool) -> float:
+    """The number a of Cov(w) = a·(I − 11ᵀ/n); w is n/b times how often a row is drawn.
+
+    Without replacement a is smaller by the finite population factor (n − b)/(n − 1).
+    """
+    return n / b if replace or n == 1 else n / b * (n - b) / (n - 1)
+
+
+def weight_covariance(n: int, b: int, replace: bool) -> np.ndarray:
+    """Cov(w), (n, n)."""
+    return weight_variance(n, b, replace) * (np.eye(n) - 1 / n)

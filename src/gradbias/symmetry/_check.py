@@ -1,0 +1,138 @@
+"""How well a claimed symmetry holds, sample by sample."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..nets import Net
+from ..nets._symmetries import Symmetry
+from ..numerics import checks
+from ..numerics.keys import generator
+from ..numerics.precision import host
+from ..problems import Batch, Population, Problem
+from ._tracker import named
+
+POINTS = 6  # random points besides the given one: directions that hide at one θ show at another
+FRESH = 32  # samples drawn from a Population
+HOLDS = 1e-8  # the largest cosine of a symmetry that holds
+
+
+class SampleLoss(eqx.Module):
+    """A problem's loss of one sample, which is a row number or fresh (x, y)."""
+
+    problem: Problem
+    net: Net
+
+    def __call__(self, params, *sample) -> Any:
+        if len(sample) == 1:
+            batch = Batch(indices=sample[0][None])
+        else:
+            batch = Batch(x=sample[0][None], y=sample[1][None])
+        return self.problem.net_loss(self.net, params, batch)
+
+
+@host
+def check(
+    loss: Callable[..., Any], params: Any, data: Any, symmetry: Symmetry, key: int = 0
+) -> float:
+    r"""How far a claimed symmetry is from true: 0 if it holds, up to rounding.
+
+    The largest cosine $|g_i \cdot A\theta| / (\|g_i\|\,\|A\theta\|)$ over all samples, all
+    generators of a family, the given point and six random ones of the same scale. One point alone
+    can hide a false symmetry. About 1e-5 and above 1e-8 is an approximate symmetry, such as a
+    normalisation with an epsilon.
+
+    Args:
+        loss: `loss(params, *sample)` of one sample, written with jax.numpy; with
+            data (X, Y) it is called as loss(params, x, y).
+        params: a point θ.
+        data: an array, or a tuple of arrays whose first axis counts samples.
+        symmetry: what is claimed.
+        key: an integer; decides the random points.
+    """
+    if not callable(loss):
+        raise ValueError(f"loss must be a function of (params, *sample), got {loss!r:.80}")
+    if not isinstance(symmetry, Symmetry):
+        raise ValueError(
+            "symmetry must be made by gradbias.symmetry.pair or another of its functions, got "
+            f"{type(symmetry).__name__} {symmetry!r:.80}"
+        )
+    samples = data if isinstance(data, tuple) else (data,)
+    samples = tuple(np.asarray(array) for array in samples)
+    lengths = [array.shape[0] if array.ndim else 0 for array in samples]
+    if len(set(lengths)) != 1 or lengths[0] == 0:
+        raise ValueError(f"data must hold the same number of samples, at least 1, got {lengths}")
+    params = jax.tree.map(lambda leaf: checks.array("params", leaf), params)
+    symmetry.charge(params)  # unknown names are refused here, with a sentence
+    points = [params, *_random_points(params, key)]
+    return max(float(_worst(loss, symmetry, point, samples)) for point in points)
+
+
+def check_all(
+    problem: Problem,
+    net: Net,
+    params: Any,
+    symmetries: Mapping[str, Symmetry] | None = None,
+    key: int = 0,
+) -> dict[str, float]:
+    """`check` for every symmetry of a net, on the samples of a problem.
+
+    Args:
+        problem: what is fitted; fresh samples are drawn of a Population.
+        net: how parameters make outputs.
+        params: a point θ.
+        symmetries: what is claimed, by name; the net's own if None.
+        key: an integer; decides the random points and samples.
+    """
+    claimed = named(net.symmetries() if symmetries is None else symmetries)
+    data = problem.sample(FRESH, key) if isinstance(problem, Population) else _rows(problem)
+    loss = SampleLoss(problem, net)
+    return {name: check(loss, params, data, s, key) for name, s in claimed.items()}
+
+
+def require(problem: Problem, net: Net, params: Any, symmetries: Mapping[str, Symmetry]) -> None:
+    """Refuse symmetries that do not hold."""
+    for name, cosine in check_all(problem, net, params, symmetries).items():
+        if not cosine <= HOLDS:
+            raise ValueError(
+                f"symmetries[{name!r}] does not hold for this net: the gradient of some sample has "
+                f"a cosine of {cosine:.2g} with Aθ, and needs one of 0 (at most {HOLDS:.0e})"
+            )
+
+
+def _rows(problem: Any) -> tuple[np.ndarray, ...]:
+    return (np.arange(problem.n),)
+
+
+def _random_points(params: Any, key: int) -> list[Any]:
+    rng = generator(key, "symmetry.check")
+
+    def draw(leaf: np.ndarray) -> np.ndarray:
+        scale = np.abs(leaf).max(initial=0.0) or 1.0  # zeros start to move
+        return scale * rng.standard_normal(leaf.shape)
+
+    return [jax.tree.map(draw, params) for _ in range(POINTS)]
+
+
+@eqx.filter_jit
+def _worst(loss, symmetry: Symmetry, params, samples) -> Any:
+    # Both sides are linear in θ and in g: with the scales taken out, nothing underflows.
+    theta = _scaled(params)
+    lengths = symmetry.lengths(theta)
+
+    def cosine(sample):
+        g = _scaled(jax.grad(loss)(params, *sample))
+        norm = jnp.sqrt(sum(jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(g)))
+        size = norm * lengths
+        return jnp.max(jnp.abs(symmetry.form(g, theta)) / jnp.where(size > 0, size, 1.0))
+
+    return jnp.max(jax.lax.map(cosine, samples, batch_size=64))
+
+
+def _scaled(tree) -> Any:
+    top = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
+    return jax.tree.map(lambda leaf: leaf / jnp.where(top > 0, top, 1.0), tree)

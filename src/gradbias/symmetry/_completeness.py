@@ -1,0 +1,183 @@
+"""Do the constants of gradient flow decide its limit?"""
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ..nets._mixings import Pair
+from ..nets._parts import changed, zeros
+from ..numerics.precision import host
+from ._coordinates import Coordinates, coordinates
+from ._minimiser import ACCEPTED, linearised, minimiser
+
+TOLERANCE = 1e-10  # singular values below this, relative to the largest, are zero
+
+
+class Completeness(int):
+    """The number of directions that are left undecided, and how it was counted.
+
+    An integer: `manifold − constants − rotations`.
+
+    Attributes:
+        coordinates: how many coordinates move.
+        manifold: the dimension of the manifold of minimisers in them.
+        constants: the rank of the differentials of all constants on it.
+        rotations: hidden rotations that leave all constants unchanged.
+        gap: the smallest singular value counted as non-zero over the largest counted as zero, in
+            the least clear of the decisions (rounding, where none was). Below 100 the number should
+            not be trusted.
+        distance: how far the point is from the manifold and from the constants of the start,
+            relatively.
+    """
+
+    coordinates: int
+    manifold: int
+    constants: int
+    rotations: int
+    gap: float
+    distance: float
+
+    def __new__(
+        cls,
+        coordinates: int,
+        manifold: int,
+        constants: int,
+        rotations: int,
+        gap: float,
+        distance: float,
+    ):
+        """Count; see `completeness`."""
+        self = super().__new__(cls, manifold - constants - rotations)
+        self.coordinates, self.manifold = coordinates, manifold
+        self.constants, self.rotations = constants, rotations
+        self.gap, self.distance = gap, distance
+        return self
+
+    @property
+    def undecided(self) -> int:
+        """The number itself; 0 means that the constants decide the limit."""
+        return int(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"{int(self)} directions undecided = {self.manifold} of the manifold − "
+            f"{self.constants} constants − {self.rotations} rotations (gap {self.gap:.0e})"
+        )
+
+
+@host
+def completeness(setup: Any) -> Completeness:
+    r"""In how many directions the limit of gradient flow is not decided by conserved quantities.
+
+    In the coordinates that move: the dimension of the manifold Γ of minimisers, minus the rank on
+    its tangent space of the differentials of all constants (charges, and the frozen part of the
+    dual variable), minus the hidden rotations that leave those constants unchanged. 0 means that
+    the limit is a function of the data and the constants: an implicit-bias theorem exists. Rank-1
+    and diagonal nets give 0; a two-layer net with m outputs and data of rank r gives
+    m(m − 1)/2 + r(r − 1)/2 from a generic start (width at least m + r − 1).
+
+    Everything is evaluated at one point of Γ that has the constants of the start, reached by a
+    motion that conserves them; ranks do not depend on which one, if the start is generic on its
+    level set. Constants that are degenerate at the start count as what they are there. A
+    *balanced* net with one output moves in one hidden direction a layer, and its imbalance matrix
+    is one number in these coordinates. The *orthogonal* init I_γ has an imbalance 2γI, which all
+    rotations of its r hidden directions leave unchanged: r(r − 1)/2 directions of Γ are neither
+    decided nor seen by any constant, but they change neither predictor nor singular values, and
+    are counted as rotations. A rotation that would move the first layer outside the row space is
+    not counted: that part is a constant, and the predictor depends on it.
+
+    Only constants that the library knows are counted. For non-linear nets the answer is an upper
+    bound: units that no sample reaches, for example, do not move, but are counted as undecided.
+
+    Args:
+        setup: its problem (a squared loss), net and params are used.
+
+    Returns:
+        An integer with the parts of the count.
+    """
+    space = coordinates(setup.problem, setup.net, setup.params)
+    flat, distance = minimiser(space)
+    here = linearised(space, flat)
+    if not distance <= ACCEPTED:
+        raise ValueError(
+            f"params: no minimiser with the constants of the start was found (relative distance "
+            f"{distance:.1e}); probable causes: (1) gradient flow from here ends at a saddle, "
+            "(2) the net cannot fit the data, (3) the scales of the layers differ by more than 1e8"
+        )
+    J, K = here.J[:, space.moves], here.K[:, space.moves]
+    rank_J, tangent, gap_J = _kernel(J)
+    rank_K, gap_K = _rank_of_constants(K, K @ tangent)
+    rotations, gap_R = _rotations(space, flat)
+    gap = min(gap_J, gap_K, gap_R)
+    return Completeness(J.shape[1], J.shape[1] - rank_J, rank_K, rotations, gap, distance)
+
+
+def _rank_of_constants(full: np.ndarray, projected: np.ndarray) -> tuple[int, float]:
+    """The rank of the projected differentials; those of small parameters count like others."""
+    before = np.linalg.norm(full, axis=1)
+    full, projected = full[before > 0], projected[before > 0] / before[before > 0, None]
+    lengths = np.linalg.norm(projected, axis=1)
+    _, gap = _decided(np.sort(lengths)[::-1], 1.0)
+    kept = lengths > TOLERANCE
+    rank, gap_rank = _rank(projected[kept] / lengths[kept, None])
+    return rank, min(gap, gap_rank)
+
+
+def _rotations(space: Coordinates, flat: np.ndarray) -> tuple[int, float]:
+    """The dimension of the orbit under hidden rotations that leave all constants unchanged."""
+    start, end = space.params, {k: np.asarray(v) for k, v in space.unravel(flat).items()}
+    directions, gaps = [], [np.inf]
+    for name, symmetry in space.symmetries.items():
+        if not isinstance(symmetry, Pair) or symmetry.B is not None:
+            continue
+        scale = sum(np.sum(p.of(start) ** 2) for p in symmetry.left + symmetry.right) or 1.0
+        tied = space.tied.get(name, np.zeros((0, 1)))
+        stabiliser, gap = _stabiliser(symmetry.charge(start) / scale, tied / np.sqrt(scale))
+        gaps.append(gap)
+        for turn in stabiliser:
+            moved = changed(zeros(end), symmetry.turned(end, turn, -turn))
+            directions.append(np.concatenate([moved[k].ravel() for k in sorted(moved)]))
+    if not directions:
+        return 0, min(gaps)
+    rank, gap = _rank(np.stack(directions))
+    return rank, min(*gaps, gap)
+
+
+def _stabiliser(charge: np.ndarray, tied: np.ndarray) -> tuple[list[np.ndarray], float]:
+    """Antisymmetric matrices that commute with the charge and annihilate the tied rows."""
+    turns, columns = [], []
+    for a, b in zip(*np.triu_indices(len(charge), 1), strict=True):
+        turn = np.zeros_like(charge)
+        turn[a, b], turn[b, a] = 1.0, -1.0
+        turns.append(turn)
+        commutator = charge @ turn - turn @ charge
+        lost = tied @ turn if tied.size else tied
+        columns.append(np.concatenate([commutator.ravel(), lost.ravel()]))
+    if not turns:
+        return [], np.inf
+    _, kernel, gap = _kernel(np.stack(columns, axis=1), largest=1.0)
+    return list(np.einsum("ik,iab->kab", kernel, np.stack(turns))), gap
+
+
+def _kernel(matrix: np.ndarray, largest: float | None = None) -> tuple[int, np.ndarray, float]:
+    """Rank, an orthonormal basis of the kernel, and the gap between the two."""
+    _, s, Vt = scipy.linalg.svd(matrix, full_matrices=True)
+    rank, gap = _decided(s, largest)
+    return rank, Vt[rank:].T, gap
+
+
+def _rank(matrix: np.ndarray) -> tuple[int, float]:
+    if 0 in matrix.shape:
+        return 0, np.inf
+    return _decided(scipy.linalg.svdvals(matrix), None)
+
+
+def _decided(s: np.ndarray, largest: float | None) -> tuple[int, float]:
+    """How many singular values are not zero, and the ratio of those around the cut."""
+    top = s.max(initial=0.0) if largest is None else largest
+    kept = s[s > TOLERANCE * top]
+    if top == 0:
+        return 0, np.inf
+    dropped = max(s[len(kept) :].max(initial=0.0), np.finfo(float).eps * top)
+    return len(kept), float(kept.min(initial=np.inf if len(kept) else TOLERANCE * top) / dropped)
