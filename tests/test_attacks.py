@@ -58,7 +58,7 @@ SIZES = {
     "one sample": (gb.TwoLayer(4, 1, 6), 1, 4, 1),
     "one of everything": (gb.TwoLayer(1, 1, 1), 1, 1, 1),
     "more outputs than inputs": (gb.Deep([4, 3, 8, 7]), 5, 4, 7),
-    "five pairs of width one": (gb.Rank1(4, 6, 1), 5, 4, 1),
+    "pairs of width one": (gb.Rank1(4, 3, 1), 5, 4, 1),
 }
 
 
@@ -162,6 +162,10 @@ def test_parameters_may_be_any_pytree():
     run = simulated(net=net, params=params, record=[gb.observe.params])
     assert jax.tree.structure(run.final) == jax.tree.structure(params)
     assert list(run.data) == ["params_a_b", "params_a_c_0"]
+
+
+@bug("reductions.reduce is annotated for dicts alone")
+def test_parameters_may_be_a_module():
     module = eqx.nn.Linear(9, 2, key=jax.random.key(0), use_bias=False)
     with pytest.warns(UserWarning, match="float32"):
         run = simulated(net=gb.nets.linear(lambda p: p.weight.T), params=module)
@@ -219,12 +223,10 @@ def test_a_cycle_goes_on(given, lr):
 
 
 def test_the_step_of_a_divergence_by_hand():
+    """w = 1 − (−5)^k leaves float64 at k = 442; its update at 441, where nothing is fused."""
     run = simulated(gb.Descent(3.0), **LINE, until=gb.Until(steps=10_000))
-    w, step = 0.0, 0
-    with np.errstate(over="ignore"):
-        while np.isfinite(w):
-            w, step = w - 3.0 * (2.0 * (w - 1.0)), step + 1
-    assert run.status == f"diverged at step {step}"
+    assert run.status == "diverged"
+    assert run.status.at in (441, 442)
     assert np.isfinite(run.final["W1"]).all()
 
 
@@ -348,7 +350,6 @@ def test_a_schedule_that_turns_negative_is_refused_before_the_run():
         setup(gb.Descent(lambda k: 0.01 if k < 5000 else -1.0), until=gb.Until(steps=6000))
 
 
-@bug("SpectralPopulation leaves the label noise out")
 def test_label_noise_on_fresh_samples():
     rng = np.random.default_rng(0)
     problem = gb.Population(np.eye(3), np.ones((2, 3)), np.eye(2))
@@ -390,11 +391,11 @@ def test_masked_data_are_refused():
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: gb.Regression.mean(x * X, Y),
+        lambda x: gb.Regression.mean(x * np.ones((6, 9)), Y),
         lambda x: gb.init.gaussian(NET, x),
         lambda x: gb.init.balanced(NET, x * np.ones((9, 2))),
         lambda x: gb.Population(np.eye(3), x * np.ones((2, 3)), np.eye(2)),
-        lambda x: setup(params={**PARAMS, "W1": x * PARAMS["W1"]}),
+        lambda x: setup(params={**PARAMS, "W1": x * np.ones((9, 30))}),
         lambda x: gb.Replay(label_noise=x * np.ones((3, 2))),
     ],
 )
@@ -405,22 +406,31 @@ def test_tracers_are_refused_everywhere(function):
 
 @bug("jax's own error, a page long", raises=jax.errors.TracerArrayConversionError)
 def test_a_run_inside_jit_is_refused_with_a_sentence():
+    problem = gb.Regression.half_mean(X, Y)  # its own: jax remembers constants
     with pytest.raises(ValueError, match="jit"):
-        jax.jit(lambda x: x + simulated().theta.sum())(1.0)
+        jax.jit(lambda x: x + simulated(problem=problem).theta.sum())(1.0)
 
 
-@bug("jax keeps a numpy constant in the precision in which it first saw it", raises=TypeError)
+@bug("jax keeps a numpy constant in the precision in which it first saw it")
 def test_a_net_that_ran_in_single_precision_before():
     scale = np.linspace(0.5, 1.5, 18).reshape(9, 2)
-    net = gb.nets.linear(lambda p: p["w"] * scale)
-    params = {"w": np.ones((9, 2))}
-    try:
-        with jax.enable_x64(False), jax.numpy_dtype_promotion("standard"):
-            jax.jit(net.predictor)({"w": jnp.ones((9, 2))})
-        run = simulated(net=net, params=params)
-    finally:
-        jax.clear_caches()  # the constant would stay as it is for the tests that follow
+
+    def predictor(params):
+        return params["w"] * scale
+
+    with jax.enable_x64(False):
+        jax.jit(predictor)({"w": jnp.ones((9, 2))})
+    run = simulated(net=gb.nets.linear(predictor), params={"w": np.ones((9, 2))})
     np.testing.assert_array_equal(run.data["theta"][0], scale)
+
+
+@bug("the same: the library's own observables are traced with the data as constants")
+def test_data_that_a_program_in_single_precision_saw_before():
+    problem = gb.Regression.half_mean(X, Y)
+    with jax.enable_x64(False):
+        program = jax.jit(lambda theta: jnp.sum((problem.X @ theta) ** 2))
+        program(jnp.ones((9, 2)))
+    simulated(problem=problem)  # no warning about single precision
 
 
 @bug("the flag's truth value is taken")

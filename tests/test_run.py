@@ -122,7 +122,7 @@ def test_a_failed_save_leaves_no_trace(tmp_path, monkeypatch):
     def full_disk(*_, **__):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", full_disk)
+    monkeypatch.setattr("pathlib.Path.write_bytes", full_disk)
     with pytest.raises(OSError, match="space"):
         made.save(tmp_path / "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == ["run.nc"]

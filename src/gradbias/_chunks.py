@@ -7,20 +7,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._members import Stack, any_member, over_members
 from .dynamics import State, Stepper, System, gradient
 from .dynamics._gradient import decayed
-from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING
+from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING, SPENT, STATIONARY
+from .nets._base import as_matrix
 
 
 class Plan(NamedTuple):
-    """Where the segments of a chunk end, and which ends are looked at for convergence."""
+    """Where the segments of a chunk start and end, and which ends are looked at for convergence."""
 
+    starts: np.ndarray
     targets: np.ndarray
     checks: np.ndarray
 
 
+class Ends(NamedTuple):
+    """When each member stops.
+
+    Attributes:
+        goal: the excess loss at which it has converged; −∞ for never.
+        limit: the clock at which its time is up.
+        may_rest: does it stop where a segment ends as it began?
+    """
+
+    goal: Any
+    limit: Any
+    may_rest: Any
+
+
 class Trail(NamedTuple):
-    """What every segment ended with; its gap is NaN if it was not looked at."""
+    """What every segment ended with; its gap is infinite if it was not looked at."""
 
     params: Any
     sums: Any
@@ -30,54 +47,110 @@ class Trail(NamedTuple):
 
 
 @eqx.filter_jit
-def begin(system: System, stepper: Stepper, params) -> tuple[dict[str, Any], Any]:
-    """The sums, all zero, and the stepper's memory at the start."""
-    sums = {}
-    if system.tally is not None:
-        shapes = jax.eval_shape(system.tally, params, params, 0.0)
-        sums = jax.tree.map(lambda s: jnp.zeros(s.shape), shapes)
-    return sums, stepper.begin(system, params)
+def begin(members: Stack, params) -> tuple[dict[str, Any], Any]:
+    """The sums, all zero, and the stepper's memory at the start, of every member."""
+
+    def member(own, params):
+        system, stepper = members.of(own)
+        sums = {}
+        if system.tally is not None:
+            shapes = jax.eval_shape(system.tally, params, params, 0.0)
+            sums = jax.tree.map(lambda s: jnp.zeros(s.shape), shapes)
+        return sums, stepper.begin(system, params)
+
+    return over_members(member, False, members.own, params)
 
 
 @eqx.filter_jit
 def run_chunk(
-    system: System, stepper: Stepper, state: State, plan: Plan, drive, goal
+    members: Stack, states: State, plan: Plan, drives, ends: Ends, side_by_side: bool
 ) -> tuple[State, Trail]:
-    """Advance through all segments; stop where the state does.
+    """Advance every member through all segments; each stops where its state does.
 
     Returns:
-        The state at the end and the trail of the segments. Of a segment that diverges, the state
-        that it started from is kept.
+        The states at the end and the trails of the segments, a row for each member. Of a segment
+        that diverges, the state that it started from is kept.
     """
 
-    def segment(state: State, stop) -> tuple[State, Trail]:
-        target, check = stop
-        target = jnp.where(state.code == RUNNING, target, state.clock)
-        moved = stepper.advance(system, state, target, drive, goal)
-        gap = jax.lax.cond(check, _gap, lambda system, params: jnp.nan, system, moved.params)
-        code = jnp.where((moved.code == RUNNING) & (gap <= goal), CONVERGED, moved.code)
-        code = jnp.where(_finite(moved.params), code, DIVERGED)
-        code = code.astype(state.code.dtype)
-        kept = (state.code == RUNNING) & (code != DIVERGED)
-        moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
-        code = jnp.where(state.code == RUNNING, code, state.code)
-        moved = State(moved.params, moved.sums, moved.clock, moved.memory, code)
-        return moved, Trail(moved.params, moved.sums, moved.clock, gap, code)
+    def member(own, state, drive, ends):
+        system, stepper = members.of(own)
 
-    return jax.lax.scan(segment, state, tuple(plan))
+        def segment(state, piece):
+            return _segment(system, stepper, state, Plan(*piece), drive, ends, side_by_side)
+
+        return jax.lax.scan(segment, state, tuple(plan))
+
+    return over_members(member, side_by_side, members.own, states, drives, ends)
+
+
+def _segment(
+    system: System, stepper: Stepper, state: State, piece: Plan, drive, ends: Ends, side_by_side
+) -> tuple[State, Trail]:
+    # A member that an adaptive solver left behind has to reach its own save first.
+    runs = (state.code == RUNNING) & (state.clock >= piece.starts)
+    target = jnp.where(any_member(runs, side_by_side), piece.targets, piece.starts)
+    moved = stepper.advance(system, state, piece.starts, target, drive, ends.goal)
+    gap = jax.lax.cond(piece.checks, _gap, lambda system, params: jnp.inf, system, moved.params)
+    rests = ends.may_rest & (target > piece.starts) & _same(moved, state)
+    code = jnp.where(rests, STATIONARY, RUNNING)
+    code = jnp.where(moved.clock >= ends.limit, SPENT, code)
+    code = jnp.where(gap <= ends.goal, CONVERGED, code)
+    code = jnp.where(moved.code == RUNNING, code, moved.code)
+    code = jnp.where(_finite(moved.params), code, DIVERGED).astype(state.code.dtype)
+    kept = runs & (code != DIVERGED)
+    moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
+    code = jnp.where(runs, code, state.code)
+    moved = State(moved.params, moved.sums, moved.clock, moved.memory, code)
+    return moved, Trail(moved.params, moved.sums, moved.clock, gap, code)
+
+
+class Slope(NamedTuple):
+    """How steep it is at the end of a run.
+
+    Attributes:
+        gap: the excess loss.
+        squared: the squared norm of the objective's gradient in the parameters.
+        in_theta: that of the loss's gradient in the predictor; infinite where there is none.
+    """
+
+    gap: Any
+    squared: Any
+    in_theta: Any
 
 
 @eqx.filter_jit
-def slope(system: System, stepper: Stepper, params) -> tuple[Any, Any]:
-    """The gap, and the squared norm of the objective's gradient."""
-    grads = gradient(system.problem, system.net, params)
-    grads = decayed(grads, params, stepper.weight_decay)
-    squares = jax.tree.map(lambda g: jnp.sum(g * g), grads)
-    return _gap(system, params), jnp.sum(jnp.stack(jax.tree.leaves(squares)))
+def slopes(members: Stack, params) -> Slope:
+    """How steep it is for every member."""
+
+    def member(own, params):
+        system, stepper = members.of(own)
+        grads = gradient(system.problem, system.net, params)
+        grads = decayed(grads, params, stepper.weight_decay)
+        return Slope(_gap(system, params), _squared(grads), _in_theta(system, params))
+
+    return over_members(member, False, members.own, params)
+
+
+def _in_theta(system: System, params) -> Any:
+    if system.gap.excess is None:
+        return jnp.asarray(jnp.inf)
+    theta = as_matrix(system.net.predictor(params))
+    return _squared(system.problem.theta_gradient(theta))
+
+
+def _squared(tree) -> Any:
+    squares = jax.tree.map(lambda leaf: jnp.sum(leaf * leaf), tree)
+    return jnp.sum(jnp.stack(jax.tree.leaves(squares)))
 
 
 def _gap(system: System, params) -> Any:
     return system.gap(system.problem, system.net, params)
+
+
+def _same(new: State, old: State) -> Any:
+    pairs = ((new.params, new.sums, new.memory), (old.params, old.sums, old.memory))
+    same = jax.tree.map(lambda a, b: jnp.all(a == b), *pairs)
+    return jnp.all(jnp.stack(jax.tree.leaves(same)))
 
 
 def _finite(tree) -> Any:
@@ -85,38 +158,40 @@ def _finite(tree) -> Any:
 
 
 def plan_chunk(
-    clock: float, saves: np.ndarray, every: int | None, stop: float, slots: int, start: bool
+    clock: float, stops: np.ndarray, every: int | None, end: float, slots: int, first: bool
 ) -> Plan:
-    """The next segments: each ends at a save, at a check, or where the chunk does.
+    """The next segments: each ends at a save or limit, at a check, or where the chunk does.
 
     Args:
         clock: where the chunk starts.
-        saves: the save points that are still ahead (or at the clock, at the start).
+        stops: clock values that a segment must end at, in order: saves and limits.
         every: look for convergence on multiples of this; None for every segment.
-        stop: where the chunk ends at the latest; may be infinite.
+        end: where the chunk ends at the latest; may be infinite.
         slots: how many segments the compiled program has; unused ones repeat the last.
-        start: is this the first chunk? Its first segment looks at the start itself.
+        first: is this the first chunk? Its first segment looks at the start itself.
     """
-    targets, checks, ahead = ([clock], [True], 0) if start else ([], [], 0)
-    while len(targets) < slots and clock < stop:
-        while ahead < len(saves) and saves[ahead] <= clock:
-            ahead += 1
-        ends = [stop] if ahead == len(saves) else [stop, saves[ahead]]
+    start, (targets, checks) = clock, ([clock], [True]) if first else ([], [])
+    ahead = int(np.searchsorted(stops, clock, side="right"))
+    while len(targets) < slots and clock < end:
+        ends = [end] if ahead == len(stops) else [end, stops[ahead]]
         if every is not None:
             ends.append((clock // every + 1) * every)
-        elif ahead == len(saves) and not np.isfinite(stop):
+        elif ahead == len(stops) and not np.isfinite(end):
             ends.append(max(1.0, 2 * clock))
         clock = min(ends)
+        ahead += ahead < len(stops) and clock == stops[ahead]
         targets.append(clock)
         checks.append(every is None or clock % every == 0)
-    unused = slots - len(targets)
-    dtype = np.float64 if every is None else np.int64
+    unused, dtype = slots - len(targets), np.float64 if every is None else np.int64
+    targets += [targets[-1]] * unused
     return Plan(
-        np.asarray(targets + [targets[-1]] * unused, dtype), np.asarray(checks + [False] * unused)
+        np.asarray([start, *targets[:-1]], dtype),
+        np.asarray(targets, dtype),
+        np.asarray(checks + [False] * unused),
     )
 
 
-def segments_that_fit(state) -> int:
-    """How many snapshots of a state a chunk may hold."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
-    return int(np.clip(2**24 // max(size, 1), 4, 256))
+def segments_that_fit(states) -> int:
+    """How many snapshots of all members a chunk may hold."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(states))
+    return int(np.clip(2**25 // max(size, 1), 4, 256))

@@ -1,4 +1,4 @@
-"""The host's half of a run: chunk after chunk, until the state stops or its time is up."""
+"""The host's half of a run: chunk after chunk, until every member has stopped."""
 
 import time
 from typing import Any, NamedTuple
@@ -7,7 +7,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ._chunks import Plan, begin, plan_chunk, run_chunk, segments_that_fit
+from ._chunks import Ends, Plan, Trail, begin, plan_chunk, run_chunk, segments_that_fit
+from ._members import Stack, fits_side_by_side, stack
 from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
@@ -16,6 +17,7 @@ from .dynamics._protocol import CONVERGED, DIVERGED, FLOOR, RUNNING, STATIONARY
 from .numerics.precision import to_numpy
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
+NEVER = 2**62  # a step that no run reaches
 FIRST_CALLS = 64  # steps of the first call, before anything has been timed
 
 
@@ -23,6 +25,7 @@ class Start(NamedTuple):
     """A run in the coordinates it is computed in.
 
     Attributes:
+        setup: as the user gave it.
         system: problem and net, reduced or not.
         stepper: the compiled half of the dynamics.
         dynamics: the host's half.
@@ -31,6 +34,7 @@ class Start(NamedTuple):
         stats: what was reduced, or why not.
     """
 
+    setup: Setup
     system: System
     stepper: Stepper
     dynamics: Dynamics
@@ -40,74 +44,200 @@ class Start(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Where a run came to a halt.
+    """Where the members came to a halt; every field has an axis of members.
 
     Attributes:
-        state: the last one, finite even if the run diverged.
-        at: the step or time of the halt.
-        first_gap: the gap at the start.
+        states: the last ones, finite even where a run diverged.
+        clocks: where they halted; where a run diverged, the first step that is not finite.
+        first_gaps: the gaps at the start.
     """
 
-    state: State
-    at: float
-    first_gap: float
+    states: State
+    clocks: np.ndarray
+    first_gaps: np.ndarray
 
 
-class _Lowest(NamedTuple):
-    """The lowest gap so far and the clock at which it was seen."""
+class Ensemble:
+    """Members of one shape, advanced together.
 
-    gap: float
-    clock: float
+    Args:
+        starts: one for each member, equal in shape.
+    """
 
-    def updated(self, state: State, gaps: np.ndarray) -> "_Lowest":
-        seen = float(np.min(gaps, where=np.isfinite(gaps), initial=np.inf))
-        return _Lowest(seen, float(state.clock)) if seen < self.gap else self
+    def __init__(self, starts: list[Start]):
+        self.starts = starts
+        self.setups = [start.setup for start in starts]
+        self.counts = starts[0].dynamics.counts_steps
+        self.stack: Stack = stack([(start.system, start.stepper) for start in starts])
+        goals = [-np.inf if s.until.gap is None else s.until.gap for s in self.setups]
+        clock, never = (np.int64, NEVER) if self.counts else (np.float64, np.inf)
+        limits = [never if s.limit is None else s.limit for s in self.setups]
+        rests = np.asarray([start.dynamics.may_rest for start in starts])
+        self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests)
+        self.unlimited = np.asarray([s.limit is None for s in self.setups])
+        self.params = stack_all([start.params for start in starts])
+        self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
+        every = self.setups[0].until.check_every
+        self.every = every if self.counts else None
 
-    def is_floor(self, state: State, first_gap: float) -> bool:
-        """Rounding keeps descent above any smaller gap: twice as many steps brought nothing."""
-        return self.gap <= 1e-20 * first_gap and float(state.clock) > 2 * self.clock + 10_000
+    def first_states(self) -> State:
+        """All members at their start."""
+        zeros = np.zeros(len(self.starts), np.int64 if self.counts else np.float64)
+        sums, memory = begin(self.stack, self.params)
+        codes = np.full(len(self.starts), RUNNING, np.int32)
+        return to_numpy(State(self.params, sums, zeros, memory, codes))
+
+    def advance(self, states: State, plan: Plan, drives: Any) -> tuple[State, Trail]:
+        """One compiled call."""
+        done = run_chunk(self.stack, states, plan, drives, self.ends, self.side_by_side)
+        return to_numpy(done)
+
+    def drives(self, states: State, calls: int) -> tuple[Any, float]:
+        """What the next stretch of every member needs, and how far it serves."""
+        each = [
+            start.dynamics.drive(pick(states, m), calls, self.ends.limit[m].item())
+            for m, start in enumerate(self.starts)
+        ]
+        return stack_all([inputs for inputs, _ in each]), min(stop for _, stop in each)
+
+    def stops(self) -> np.ndarray:
+        """Every clock value at which a segment has to end: saves and limits."""
+        limits = self.ends.limit[~self.unlimited]
+        return np.unique(np.concatenate([*(s.save_clock for s in self.setups), limits]))
 
 
-def drive(setup: Setup, start: Start, recorder: Recorder, bar: Progress) -> Stop:
-    """Run to the end, hand the saves to the recorder, show progress."""
-    stepwise = setup.dynamics.counts_steps
-    limit = np.inf if setup.limit is None else setup.limit
-    goal = np.asarray(-1.0 if setup.until.gap is None else setup.until.gap)
-    state = _first_state(start, stepwise)
-    saves = setup.save_clock
-    slots, calls = segments_that_fit((state.params, state.sums)), FIRST_CALLS
-    every = setup.until.check_every if stepwise else None
-    row, first, first_gap, lowest = 0, True, np.inf, _Lowest(np.inf, 0)
+def stack_all(trees: list[Any]) -> Any:
+    """Equal PyTrees with an axis of members in front of every leaf."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def pick(tree: Any, members: Any) -> Any:
+    """Some members of a stacked PyTree."""
+    return jax.tree.map(lambda leaf: leaf[members], tree)
+
+
+def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
+    """Run all members to their ends, hand the saves to the recorder, show progress."""
+    states, stops = ensemble.first_states(), ensemble.stops()
+    slots, calls = segments_that_fit((states.params, states.sums)), FIRST_CALLS
+    watch, saves, first = _Watch(ensemble), _Saves(ensemble.setups, recorder), True
+    bad_steps = np.full(len(states.clock), np.nan)
     while True:
-        inputs, stop = start.dynamics.drive(state, calls)
-        plan = plan_chunk(state.clock.item(), saves[row:], every, min(stop, limit), slots, first)
-        began = time.monotonic()
-        state, trail = to_numpy(run_chunk(start.system, start.stepper, state, plan, inputs, goal))
+        drives, served = ensemble.drives(states, calls)
+        clock = states.clock[states.code == RUNNING].min().item()
+        end = min(served, ensemble.ends.limit.max().item())
+        plan = plan_chunk(clock, stops, ensemble.every, end, slots, first)
+        running, began = states.code == RUNNING, time.monotonic()
+        states, trail = ensemble.advance(states, plan, drives)
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
-        row = _take_saves(saves, row, plan, trail, recorder)
-        first_gap, first = float(trail.gaps[0]) if first else first_gap, False
-        lowest = lowest.updated(state, trail.gaps)
-        if stepwise and setup.limit is None and lowest.is_floor(state, first_gap):
-            state = _with_code(state, FLOOR)
-        bar.update(*_how_far(setup, state, trail.gaps, first_gap))
-        if state.code != RUNNING or state.clock >= limit:
+        saves.take(plan, trail)
+        first, states = False, watch.look(states, trail)
+        for m in np.flatnonzero(running & (states.code == DIVERGED)).tolist() * ensemble.counts:
+            last, bad_steps[m] = _first_bad_step(ensemble.starts[m], pick(states, [m]), plan)
+            states = jax.tree.map(lambda all, one, m=m: _replaced(all, m, one[0]), states, last)
+        for m in np.flatnonzero(running & (states.code == STATIONARY)).tolist():
+            if not _rests(ensemble.starts[m], pick(states, [m]), slots):
+                ensemble.ends.may_rest[m] = False
+                states = _with_codes(states, _replaced(states.code, m, RUNNING))
+        bar.update(*watch.how_far(states))
+        if not np.any(states.code == RUNNING):
             break
-    if state.code == DIVERGED and stepwise:
-        return Stop(*_first_bad_step(start, state, plan, goal), first_gap)
-    if state.code in (STATIONARY, FLOOR) or (state.code == CONVERGED and not stepwise):
-        for left in range(row, len(saves)):
-            recorder.take(left, state.params, state.sums)
-    return Stop(state, state.clock.item(), first_gap)
+    saves.fill(states, ensemble.counts)
+    clocks = np.where(np.isnan(bad_steps), states.clock, bad_steps)
+    return Stop(states, clocks, watch.first_gaps)
 
 
-def _first_state(start: Start, stepwise: bool) -> State:
-    zero = np.asarray(0, np.int64) if stepwise else np.asarray(0.0)
-    sums, memory = begin(start.system, start.stepper, start.params)
-    return to_numpy(State(start.params, sums, zero, memory, np.asarray(RUNNING, np.int32)))
+class _Watch:
+    """The gaps of all members: the first, the lowest, and descent that rounding keeps above."""
+
+    def __init__(self, ensemble: Ensemble):
+        members = len(ensemble.starts)
+        self.ends, self.counts, self.unlimited = ensemble.ends, ensemble.counts, ensemble.unlimited
+        self.first_gaps, self.gaps = np.full(members, np.nan), np.full(members, np.nan)
+        self.lowest, self.lowest_at = np.full(members, np.inf), np.zeros(members)
+
+    def look(self, states: State, trail: Trail) -> State:
+        """Note the gaps of a chunk; returns the states, stopped where they are at their floor."""
+        gaps = np.where(np.isfinite(trail.gaps), trail.gaps, np.inf)
+        if np.isnan(self.first_gaps).all():
+            self.first_gaps = np.asarray(trail.gaps[:, 0])
+        seen, low = np.isfinite(trail.gaps), gaps.min(axis=1)
+        last = trail.gaps.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1)
+        self.gaps = np.where(seen.any(axis=1), trail.gaps[np.arange(len(last)), last], self.gaps)
+        self.lowest_at = np.where(low < self.lowest, states.clock, self.lowest_at)
+        self.lowest = np.minimum(low, self.lowest)
+        if not self.counts:
+            return states
+        # Twice as many steps brought nothing: rounding keeps it above any smaller gap.
+        floor = (self.lowest <= 1e-20 * self.first_gaps) & self.unlimited
+        floor &= (states.clock > 2 * self.lowest_at + 10_000) & (states.code == RUNNING)
+        return _with_codes(states, np.where(floor, FLOOR, states.code))
+
+    def how_far(self, states: State) -> tuple[float, str]:
+        """The fraction done, by the clock or by the gap, and a note."""
+        goal, first = self.ends.goal, self.first_gaps
+        fractions = np.where(self.unlimited, 0.0, states.clock / self.ends.limit)
+        falls = (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_gap = np.log(first / self.gaps) / np.log(first / goal)
+        fractions = np.maximum(fractions, np.where(falls, by_gap, 0.0))
+        fractions = np.where(states.code == RUNNING, np.minimum(fractions, 1.0), 1.0)
+        unit, slowest = "step" if self.counts else "time", int(np.argmin(fractions))
+        clock, gap = float(states.clock[slowest]), self.gaps[slowest]
+        seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""
+        return float(fractions.mean()), f"{unit} {clock:g}{seen}"
 
 
-def _with_code(state: State, code: int) -> State:
-    return eqx.tree_at(lambda s: s.code, state, np.asarray(code, np.int32))
+class _Saves:
+    """Which row of the record a clock value is, for each member."""
+
+    def __init__(self, setups: list[Setup], recorder: Recorder):
+        self.recorder, self.clocks = recorder, [setup.save_clock for setup in setups]
+        groups: dict[bytes, list[int]] = {}
+        for member, clocks in enumerate(self.clocks):
+            groups.setdefault(clocks.tobytes(), []).append(member)
+        self.groups = [
+            (
+                np.asarray(members),
+                {c: row for row, c in enumerate(self.clocks[members[0]].tolist())},
+            )
+            for members in groups.values()
+        ]
+
+    def take(self, plan: Plan, trail: Trail) -> None:
+        """Hand the snapshots that fall on a save to the recorder."""
+        for j, target in enumerate(plan.targets.tolist()):
+            for members, rows in self.groups:
+                if target not in rows:
+                    continue
+                at = (trail.clocks[members, j] == target) & (trail.codes[members, j] != DIVERGED)
+                if at.any():
+                    chosen = members[at]
+                    saved = jax.tree.map(lambda leaf, c=chosen, j=j: leaf[c, j], trail[:2])
+                    self.recorder.take(rows[target], chosen, *saved)
+
+    def fill(self, states: State, counts: bool) -> None:
+        """States that no longer move are those of all later saves; the end has a row of its own."""
+        still = np.isin(states.code, [STATIONARY, FLOOR] + ([] if counts else [CONVERGED]))
+        for m in np.flatnonzero(still).tolist():
+            for row in np.flatnonzero(self.clocks[m] > states.clock[m]).tolist():
+                self.recorder.take(row, [m], *pick((states.params, states.sums), [m]))
+        everyone = np.arange(len(self.clocks))
+        self.recorder.take(self.recorder.total - 1, everyone, states.params, states.sums)
+
+
+def _rows(clocks: np.ndarray) -> dict[float, int]:
+    return {clock: row for row, clock in enumerate(clocks.tolist())}
+
+
+def _with_codes(states: State, codes: np.ndarray) -> State:
+    return eqx.tree_at(lambda s: s.code, states, np.asarray(codes, np.int32))
+
+
+def _replaced(array: np.ndarray, index: int, value: Any) -> np.ndarray:
+    changed = np.array(array)
+    changed[index] = value
+    return changed
 
 
 def _next_calls(calls: int, seconds: float) -> int:
@@ -115,42 +245,32 @@ def _next_calls(calls: int, seconds: float) -> int:
     return int(np.clip(wanted, max(calls // 8, 1), min(calls * 8, 10**9)))
 
 
-def _take_saves(saves: np.ndarray, row: int, plan: Plan, trail: Any, recorder: Recorder) -> int:
-    """Hand the snapshots that fall on a save to the recorder; returns the next row."""
-    for j, target in enumerate(plan.targets):
-        reached = trail.clocks[j] == target and trail.codes[j] != DIVERGED
-        if row < len(saves) and reached and target == saves[row]:
-            saved = (trail.params, trail.sums)
-            recorder.take(row, *jax.tree.map(lambda leaf, j=j: leaf[j], saved))
-            row += 1
-        if trail.codes[j] != RUNNING:
-            break
-    return row
+def _rests(start: Start, state: State, slots: int) -> bool:
+    """Does one more step change nothing? A cycle, too, ends a segment as it began."""
+    alone, clock = Ensemble([start]), int(state.clock[0])
+    drives, _ = alone.drives(state, 1)
+    once = Plan(*np.full((2, slots), clock + 1), np.zeros(slots, bool))
+    once.starts[0] = clock
+    moved, _ = alone.advance(_with_codes(state, np.asarray([RUNNING])), once, drives)
+    return all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(moved.params), jax.tree.leaves(state.params), strict=True)
+    )
 
 
-def _first_bad_step(start: Start, state: State, plan: Plan, goal: np.ndarray) -> tuple[State, int]:
+def _first_bad_step(start: Start, state: State, plan: Plan) -> tuple[State, int]:
     """The first step with parameters that are not finite, by bisection from the last good state."""
-    low, slots = int(state.clock), len(plan.targets)
+    alone = Ensemble([start])
+    low, slots = int(state.clock[0]), len(plan.targets)
     high = int(plan.targets[np.searchsorted(plan.targets, low, side="right")])
     while high - low > 1:
         middle = (low + high) // 2
-        inputs, _ = start.dynamics.drive(state, middle - low)
-        once = Plan(np.full(slots, middle), np.zeros(slots, bool))
-        fresh = _with_code(state, RUNNING)
-        tried, _ = to_numpy(run_chunk(start.system, start.stepper, fresh, once, inputs, goal))
-        if tried.code == DIVERGED:
+        drives, _ = alone.drives(state, middle - low)
+        ends = np.full(slots, middle)
+        once = Plan(np.concatenate([[low], ends[1:]]), ends, np.zeros(slots, bool))
+        tried, _ = alone.advance(_with_codes(state, np.asarray([RUNNING])), once, drives)
+        if tried.code[0] == DIVERGED:
             high = middle
         else:
             low, state = middle, tried
-    return _with_code(state, DIVERGED), high
-
-
-def _how_far(setup: Setup, state: State, gaps: np.ndarray, first_gap: float) -> tuple[float, str]:
-    """The fraction done, by the clock or by the gap, and a note."""
-    known = gaps[np.isfinite(gaps)]
-    gap, goal = float(known[-1]) if len(known) else np.nan, setup.until.gap
-    fraction = 0.0 if setup.limit is None else float(state.clock) / setup.limit
-    if goal and 0 < gap < first_gap and goal < first_gap:
-        fraction = max(fraction, float(np.log(first_gap / gap) / np.log(first_gap / goal)))
-    unit = "step" if setup.dynamics.counts_steps else "time"
-    return min(fraction, 1.0), f"{unit} {float(state.clock):g}, gap {gap:.2e}"
+    return _with_codes(state, np.asarray([DIVERGED])), high

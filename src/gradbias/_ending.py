@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ._chunks import slope
-from ._drive import Start, Stop
-from ._setup import Setup
+from ._chunks import Slope, slopes
+from ._drive import Ensemble, Stop
 from ._status import Ending, Status
-from .dynamics._protocol import CONVERGED, DIVERGED, FAILED, FLOOR, RUNNING, STATIONARY
+from .dynamics._protocol import CONVERGED, DIVERGED, FAILED, FLOOR, SPENT, STATIONARY
+from .numerics.precision import to_numpy
 
 CERTAIN = {
     CONVERGED: Ending.CONVERGED,
@@ -15,35 +15,47 @@ CERTAIN = {
 }
 
 
-def status_of(setup: Setup, start: Start, stop: Stop) -> Status:
-    """Name the end of a run."""
+def statuses(ensemble: Ensemble, stop: Stop) -> list[Status]:
+    """Name the end of every member."""
+    codes = [int(code) for code in stop.states.code]
+    steep = None
+    if ensemble.starts[0].system.gap.computable and not all(code in CERTAIN for code in codes):
+        steep = to_numpy(slopes(ensemble.stack, stop.states.params))
+    return [
+        _status(ensemble, stop, m, None if steep is None else Slope(*(s[m] for s in steep)))
+        for m in range(len(codes))
+    ]
+
+
+def _status(ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None) -> Status:
+    setup, clock = ensemble.setups[member], stop.clocks[member].item()
     dynamics = setup.dynamics
     used_up = Ending.REACHED_STEPS if dynamics.axis == "step" else Ending.REACHED_TIME
-    ending = CERTAIN.get(int(stop.state.code))
-    if ending is None:
-        ending = _at_rest(setup, start, stop)
+    ending = CERTAIN.get(int(stop.states.code[member]))
+    if ending is None and steep is not None:
+        ending = _at_rest(ensemble, stop, member, steep)
     if ending is None:
         ending = used_up
-    # A state that no longer moves is the state at the limit, too.
-    at = setup.limit if ending is used_up and setup.limit is not None else stop.at
-    if dynamics.axis == "time":
-        at = float(dynamics.time(np.asarray([at]))[0])
-    return Status(ending, at, dynamics.axis)
+    if ending is used_up and setup.limit is not None:
+        clock = setup.limit  # a state that no longer moves is the state at the limit, too
+    at = clock if dynamics.axis == "step" else float(dynamics.time(np.asarray([clock]))[0])
+    return Status(ending, int(at) if dynamics.axis == "step" else at, dynamics.axis)
 
 
-def _at_rest(setup: Setup, start: Start, stop: Stop) -> Ending | None:
+def _at_rest(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> Ending | None:
     """Where the gradient vanishes, far from the minimum or close to it; None if it does not."""
-    code, gap = int(stop.state.code), start.system.gap
-    if not gap.computable:
-        return None
+    setup, code = ensemble.setups[member], int(stop.states.code[member])
+    known = ensemble.starts[member].system.gap.excess is not None
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
-    value, squared = map(float, slope(start.system, start.stepper, stop.state.params))
-    elapsed = float(setup.dynamics.time(np.asarray([stop.state.clock]))[0])
+    elapsed = float(setup.dynamics.time(np.asarray([stop.states.clock[member]]))[0])
     # dL/dt = −‖∇L‖²: at this slope, how much of the gap would all the time so far remove?
-    flat = squared * elapsed < 1e-6 * value and value > 1e-10 * stop.first_gap
-    if flat and gap.excess is not None and not decays:
+    slow = steep.squared * elapsed < 1e-6 * steep.gap
+    flat = slow and steep.gap > 1e-10 * stop.first_gaps[member]
+    # A step that is merely small is not a saddle: there the layers hide a gradient that θ has.
+    hidden = steep.squared < 1e-6 * steep.in_theta
+    if flat and hidden and known and not decays:
         return Ending.STUCK_AT_A_SADDLE
-    if flat or (code != RUNNING and decays):
+    if code != SPENT and (flat or decays):
         return Ending.STATIONARY if asked else None
     if code == FLOOR or (code == STATIONARY and asked):
         return Ending.CONVERGED_TO_TOLERANCE

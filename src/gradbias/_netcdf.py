@@ -1,8 +1,8 @@
 """Runs on disk: one NetCDF file with the data, the final parameters and the setup."""
 
+import io
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 import xarray as xr
 
 from ._plain import NotPlain, decode, encode
-from ._run import Run, _flat
+from ._run import Run
 from ._status import Ending, Status
+from .observe._predictor import named_leaves
 
 ENGINE = "h5netcdf"
 FORMAT = 1
@@ -22,32 +23,41 @@ def write(run: Run, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"path: the folder {path.parent} does not exist")
-    arrays: list[np.ndarray] = []
+    # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
+    content = _content(run)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        setup = None if run.setup is None else encode(run.setup, arrays)
-    except NotPlain:
-        setup, arrays = None, []
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _content(run: Run) -> Any:
+    arrays: list[np.ndarray] = []
     about = {
         "format": FORMAT,
         "ending": run.status.ending.name,
         "at": run.status.at,
         "axis": run.status.axis,
         "stats": run.stats,
-        "setup": setup,
+        "setup": _plainly(run.setup, None, arrays),
+        "final": _plainly(run.final, dict(named_leaves(run.final)), arrays),
+        "theta": encode(run.theta, arrays),
     }
-    final = dict(_flat(run.final)) | ({} if run.theta is None else {" theta": run.theta})
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    groups = {"/": run.data, "/about": _packed(arrays, {"about": json.dumps(about)})}
+    return xr.DataTree.from_dict(groups).to_netcdf(engine=ENGINE)
+
+
+def _plainly(value: Any, otherwise: Any, arrays: list[np.ndarray]) -> Any:
+    """A value as JSON, or another one where it holds code of the user's own."""
+    kept = len(arrays)
     try:
-        run.data.to_netcdf(temporary, engine=ENGINE)
-        _packed(final, {}).to_netcdf(temporary, mode="a", group="final", engine=ENGINE)
-        _packed({f"a{i}": a for i, a in enumerate(arrays)}, {"about": json.dumps(about)}).to_netcdf(
-            temporary, mode="a", group="setup", engine=ENGINE
-        )
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        return encode(value, arrays)
+    except NotPlain:
+        del arrays[kept:]
+        return encode(otherwise, arrays)
 
 
 def read(path: str | os.PathLike[str]) -> Run:
@@ -55,34 +65,33 @@ def read(path: str | os.PathLike[str]) -> Run:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"path: there is no file {path}")
+    content = path.read_bytes()
     try:
-        data = xr.load_dataset(path, engine=ENGINE)
-        final = _unpacked(xr.load_dataset(path, engine=ENGINE, group="final"))
-        stored = xr.load_dataset(path, engine=ENGINE, group="setup")
-        about = json.loads(stored.attrs["about"])
-    except (OSError, KeyError, ValueError) as error:
+        data = xr.load_dataset(io.BytesIO(content), engine=ENGINE)
+        stored = xr.load_dataset(io.BytesIO(content), engine=ENGINE, group="about")
+        return _run(data, stored)
+    except Exception as error:  # whatever a damaged file makes the libraries below say
         raise ValueError(f"path: {path} is not a run that gradbias saved: {error}") from error
+
+
+def _run(data: xr.Dataset, stored: xr.Dataset) -> Run:
+    about, arrays = json.loads(stored.attrs["about"]), _unpacked(stored)
     if about["format"] != FORMAT:
-        raise ValueError(f"path: {path} has format {about['format']}, this version reads {FORMAT}")
-    arrays = list(_unpacked(stored).values())
-    setup = None if about["setup"] is None else decode(about["setup"], arrays)
-    theta = final.pop(" theta", None)
+        raise ValueError(f"it has format {about['format']}, this version reads {FORMAT}")
+    setup, final, theta = (decode(about[name], arrays) for name in ("setup", "final", "theta"))
     status = Status(Ending[about["ending"]], about["at"], about["axis"])
     return Run(setup, data, final, theta, status, about["stats"])
 
 
-def _packed(arrays: dict[str, np.ndarray], attrs: dict[str, Any]) -> xr.Dataset:
+def _packed(arrays: list[np.ndarray], attrs: dict[str, Any]) -> xr.Dataset:
     """Arrays as flat variables; NetCDF has no axis of length zero, so shapes go beside them."""
-    shapes = [[name, list(np.shape(a)), np.asarray(a).dtype.str] for name, a in arrays.items()]
-    variables = {
-        f"v{i}": ((f"n{i}",), np.ravel(a)) for i, a in enumerate(arrays.values()) if np.size(a)
-    }
+    shapes = [[list(np.shape(a)), np.asarray(a).dtype.str] for a in arrays]
+    variables = {f"v{i}": ((f"n{i}",), np.ravel(a)) for i, a in enumerate(arrays) if np.size(a)}
     return xr.Dataset(variables, attrs={**attrs, "shapes": json.dumps(shapes)})
 
 
-def _unpacked(dataset: xr.Dataset) -> dict[str, np.ndarray]:
-    result = {}
-    for i, (name, shape, dtype) in enumerate(json.loads(dataset.attrs["shapes"])):
-        flat = dataset[f"v{i}"].values if f"v{i}" in dataset else np.zeros(0, dtype)
-        result[name] = flat.reshape(shape)
-    return result
+def _unpacked(dataset: xr.Dataset) -> list[np.ndarray]:
+    return [
+        (dataset[f"v{i}"].values if f"v{i}" in dataset else np.zeros(0, dtype)).reshape(shape)
+        for i, (shape, dtype) in enumerate(json.loads(dataset.attrs["shapes"]))
+    ]

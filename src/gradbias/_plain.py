@@ -31,7 +31,11 @@ def encode(value: Any, arrays: Arrays | None) -> Any:
         return {"dict": [[str(key), encode(item, arrays)] for key, item in value.items()]}
     if classes().get(type(value).__name__) is not type(value):
         raise NotPlain(f"{type(value).__name__} is not one of gradbias's own classes")
-    fields = {name: encode(getattr(value, name), arrays) for name in _arguments(type(value))}
+    given = getattr(value, "given", {})  # what was left to its default stays so
+    fields = {
+        name: encode(given.get(name, getattr(value, name)), arrays)
+        for name in _arguments(type(value))
+    }
     return {"class": type(value).__name__, "fields": fields}
 
 

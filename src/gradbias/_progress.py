@@ -40,8 +40,8 @@ class Progress:
     def update(self, fraction: float, note: str) -> None:
         """Say that this fraction is done; `note` is what the line ends with."""
         now = time.monotonic()
-        if self.show is False or now - self.began < PATIENCE:
-            return
+        if self.show is False or self.stream is None or now - self.began < PATIENCE:
+            return  # a program without a console has no stream
         if self._lively():
             self._draw(fraction, note)
         elif now - self.last_line >= PLAIN_EVERY:

@@ -1,37 +1,51 @@
 """Observables of the saved states: lifted and measured outside the step loop, in blocks."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from ._members import Stack, over_members, stack
 from ._setup import Setup
 from .numerics.precision import to_numpy, warn_of_float32
 from .observe._base import OfPredictor
 from .observe._running import Running
 
 BLOCK_BYTES = 2**28  # saved states that wait to be measured
+BATCH_ROWS = 50  # rows that are measured in one call
 LARGE_BYTES = 2**30  # results above this get a warning before the run starts
 
 
+class View(NamedTuple):
+    """What observables of one member are called with, beside the parameters."""
+
+    observables: dict[str, Any]
+    problem: Any
+    net: Any
+    lift: Any
+
+
 @eqx.filter_jit
-def _measure(observables: dict[str, Any], problem, net, lift, states) -> dict[str, Any]:
-    """Every observable at every state; one state at a time is lifted."""
+def _measure(views: Stack, states) -> dict[str, Any]:
+    """Every observable at every state, (rows, members, …); one state at a time is lifted."""
 
-    def one(state):
-        if lift is None:
-            return {name: f(problem, net, state) for name, f in observables.items()}
-        params, theta = lift(state), lift.predictor(state)  # what nobody uses is not computed
-        return {
-            name: f.of_theta(problem, theta)
-            if isinstance(f, OfPredictor)
-            else f(problem, net, params)
-            for name, f in observables.items()
-        }
+    def member(own, state):
+        return _observe(views.of(own), state)
 
-    return jax.lax.map(one, states)
+    return jax.lax.map(lambda row: over_members(member, False, views.own, row), states)
+
+
+def _observe(view: View, state) -> dict[str, Any]:
+    problem, net, lift = view.problem, view.net, view.lift
+    if lift is None:
+        return {name: f(problem, net, state) for name, f in view.observables.items()}
+    params, theta = lift(state), lift.predictor(state)  # what nobody uses is not computed
+    return {
+        name: f.of_theta(problem, theta) if isinstance(f, OfPredictor) else f(problem, net, params)
+        for name, f in view.observables.items()
+    }
 
 
 @eqx.filter_jit
@@ -41,103 +55,145 @@ def lifted(lift, params) -> Any:
 
 
 class Recorder:
-    """Collects saved states, measures them, and hands out arrays with a row for every save.
+    """Collects saved states of all members, measures them, and hands out arrays.
+
+    Results have a row for every save and one more for the end, then an axis of members.
 
     Args:
-        setup: the run; its record says what to measure.
-        lift: from a reduced state to all parameters; None if states are not reduced.
-        params: a state, for its shapes.
+        setups: the members; of one shape, with equal records and numbers of saves.
+        lifts: from a reduced state to all parameters; None where states are not reduced.
+        params: the members' first states, stacked.
     """
 
-    def __init__(self, setup: Setup, lift: Any, params: Any):
-        self.setup, self.lift = setup, lift
-        bound = {
-            name: f.bind(setup.problem, setup.net)
-            for name, f in setup.record.items()
-            if not isinstance(f, Running)
+    def __init__(self, setups: list[Setup], lifts: list[Any], params: Any):
+        self.setups, self.lifts = setups, lifts
+        bound = [_bound(setup) for setup in setups]
+        self.traced = [name for name, f in bound[0].items() if _traceable(setups[0], name, f)]
+        self.plain = {
+            name: [b[name] for b in bound] for name in bound[0] if name not in self.traced
         }
-        self.traced = {name: f for name, f in bound.items() if self._traceable(name, f)}
-        self.plain = {name: f for name, f in bound.items() if name not in self.traced}
-        rows = len(setup.save_at)
+        views = [
+            View({name: b[name] for name in self.traced}, setup.problem, setup.net, lift)
+            for b, setup, lift in zip(bound, setups, lifts, strict=True)
+        ]
+        self.views = stack(views)
+        self.total = len(setups[0].save_at) + 1
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
-        self.block = int(np.clip(BLOCK_BYTES // max(size, 1), 1, rows))
+        self.block = int(np.clip(BLOCK_BYTES // max(size, 1), 1, self.total))
         self.waiting = jax.tree.map(lambda leaf: np.array([leaf] * self.block), params)
-        self.rows: list[int] = []
+        self.batch = min(self.block, BATCH_ROWS)
+        self.seen = np.zeros((self.total, len(setups)), bool)
+        self.first = 0
         self.results: dict[str, Any] = {}
 
-    def take(self, row: int, params: Any, sums: dict[str, Any]) -> None:
-        """Keep the state of one save; sums are results already."""
-        for name, value in sums.items():
-            self._store(name, jax.tree.map(lambda v: v[None], value), [row])
-        slot = len(self.rows)
-        for buffer, leaf in zip(
-            jax.tree.leaves(self.waiting), jax.tree.leaves(params), strict=True
-        ):
-            buffer[slot] = leaf
-        self.rows.append(row)
-        if len(self.rows) == self.block:
+    def take(self, row: int, members: Any, params: Any, sums: dict[str, Any]) -> None:
+        """Keep the states of some members at one save; sums are results already.
+
+        Args:
+            row: of the save; rows must come in order when not all of them fit into a block.
+            members: their indices, or a mask.
+            params: their states, stacked.
+            sums: their sums, stacked.
+        """
+        while row >= self.first + self.block:
             self._flush()
+        self.seen[row, members] = True
+        _put(self.waiting, (row - self.first, members), params)
+        for name, value in sums.items():
+            _put(self._result(name, value), (row, members), value)
 
     def finish(self) -> dict[str, Any]:
-        """The arrays, with NaN in the rows that were never reached."""
-        self._flush()
+        """The arrays, with NaN where a member was not at a save."""
+        while self.first < self.total:
+            self._flush()
+        for value in jax.tree.leaves(self.results):
+            value[~self.seen] = np.nan
         return self.results
 
     def _flush(self) -> None:
-        if not self.rows:
-            return
-        problem, net = self.setup.problem, self.setup.net
-        values = {}
-        if self.traced:
-            values = to_numpy(_measure(self.traced, problem, net, self.lift, self.waiting))
-        if self.plain:
-            values |= self._measure_plain()
-        for name, value in values.items():
-            self._store(name, value, self.rows)
-        self.rows = []
+        """Measure the rows that wait, a batch of one size after the other, if any was reached."""
+        stop = min(self.first + self.block, self.total)
+        for start in range(self.first, stop, self.batch):
+            slots = range(start - self.first, min(start + self.batch, stop) - self.first)
+            rows = slice(start, start + len(slots))
+            if self.seen[rows].any():
+                self._measure(slots, rows)
+        self.first = stop
 
-    def _measure_plain(self) -> dict[str, Any]:
+    def _measure(self, slots: range, rows: slice) -> None:
+        padded = np.minimum(np.arange(self.batch) + slots.start, slots.stop - 1)
+        states = jax.tree.map(lambda buffer: buffer[padded], self.waiting)
+        values = to_numpy(_measure(self.views, states)) if self.traced else {}
+        values |= self._measure_plain(slots) if self.plain else {}
+        for name, value in values.items():
+            kept = jax.tree.map(lambda v: v[: len(slots)], value)
+            _put(self._result(name, value, skip=2), rows, kept)
+
+    def _measure_plain(self, slots: range) -> dict[str, Any]:
         """Observables that jax cannot trace get NumPy parameters, one state after the other."""
-        problem, net, states = self.setup.problem, self.setup.net, []
-        for slot in range(len(self.rows)):
-            state = jax.tree.map(lambda buffer, slot=slot: buffer[slot], self.waiting)
-            states.append(state if self.lift is None else to_numpy(lifted(self.lift, state)))
+        tables: dict[str, list[list[Any]]] = {name: [] for name in self.plain}
+        for slot in slots:
+            states = [self._state(slot, m) for m in range(len(self.setups))]
+            for name, functions in self.plain.items():
+                tables[name].append(
+                    [
+                        f(setup.problem, setup.net, state)
+                        for f, setup, state in zip(functions, self.setups, states, strict=True)
+                    ]
+                )
         return {
-            name: jax.tree.map(
-                lambda *rows: np.stack([np.asarray(row, np.float64) for row in rows]),
-                *(f(problem, net, state) for state in states),
-            )
-            for name, f in self.plain.items()
+            name: jax.tree.map(lambda *rows: np.stack(rows), *map(_stacked, table))
+            for name, table in tables.items()
         }
 
-    def _store(self, name: str, value: Any, rows: list[int]) -> None:
-        total = len(self.setup.save_at)
+    def _state(self, slot: int, member: int) -> Any:
+        state = jax.tree.map(lambda buffer: buffer[slot, member], self.waiting)
+        lift = self.lifts[member]
+        return state if lift is None else to_numpy(lifted(lift, state))
+
+    def _result(self, name: str, value: Any, skip: int = 1) -> Any:
         if name not in self.results:
             self.results[name] = jax.tree.map(
-                lambda v: np.full((total, *v.shape[1:]), np.nan), value
+                lambda v: np.full((*self.seen.shape, *np.shape(v)[skip:]), np.nan), value
             )
-        for target, v in zip(
-            jax.tree.leaves(self.results[name]), jax.tree.leaves(value), strict=True
-        ):
-            target[rows] = v[: len(rows)]
+        return self.results[name]
 
-    def _traceable(self, name: str, observable: Any) -> bool:
-        """Can jax trace it? Also warns before results that fill the memory are collected."""
-        setup = self.setup
-        try:
-            shapes = warn_of_float32(
-                f"record[{name!r}]",
-                lambda params: observable(setup.problem, setup.net, params),
-                setup.params,
-            )
-        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
-            return False
-        size = 8 * sum(int(np.prod(s.shape)) for s in jax.tree.leaves(shapes))
-        if size * len(setup.save_at) > LARGE_BYTES:
-            warnings.warn(
-                f"record[{name!r}] will take {size * len(setup.save_at) / 2**30:.1f} GiB "
-                f"({len(setup.save_at)} saves of {size / 2**20:.0f} MiB): fewer save_at, or an "
-                "observable that says less, would do with less",
-                stacklevel=4,
-            )
-        return True
+
+def _bound(setup: Setup) -> dict[str, Any]:
+    return {
+        name: f.bind(setup.problem, setup.net)
+        for name, f in setup.record.items()
+        if not isinstance(f, Running)
+    }
+
+
+def _put(target: Any, where: Any, value: Any) -> None:
+    for buffer, leaf in zip(jax.tree.leaves(target), jax.tree.leaves(value), strict=True):
+        buffer[where] = leaf
+
+
+def _stacked(values: list[Any]) -> Any:
+    return jax.tree.map(lambda *v: np.stack([np.asarray(x, np.float64) for x in v]), *values)
+
+
+def _traceable(setup: Setup, name: str, observable: Any) -> bool:
+    """Can jax trace it? Also warns before results that fill the memory are collected."""
+    net = setup.net
+    try:
+        shapes = warn_of_float32(
+            f"record[{name!r}]",
+            lambda problem, params: observable(problem, net, params),
+            setup.problem,
+            setup.params,
+        )
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
+        return False
+    size = 8 * sum(int(np.prod(s.shape)) for s in jax.tree.leaves(shapes))
+    if size * len(setup.save_at) > LARGE_BYTES:
+        warnings.warn(
+            f"record[{name!r}] will take {size * len(setup.save_at) / 2**30:.1f} GiB "
+            f"({len(setup.save_at)} saves of {size / 2**20:.0f} MiB): fewer save_at, or an "
+            "observable that says less, would do with less",
+            stacklevel=4,
+        )
+    return True

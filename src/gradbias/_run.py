@@ -7,7 +7,6 @@ import json
 import os
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -15,6 +14,7 @@ from . import __version__
 from ._plain import NotPlain, encode
 from ._setup import Setup
 from ._status import Ending, Status
+from .observe._predictor import named_leaves
 from .problems import QuadraticProblem
 
 CONVENTION = (
@@ -71,7 +71,7 @@ class Run:
     def __str__(self) -> str:
         lines = [
             self._title(),
-            f"  {self.status} ({self.status.axis} {self.status.at:g}): {self.status.sentence}",
+            f"  {self.status} ({self.status.axis} {self.status.where}): {self.status.sentence}",
         ]
         lines += [f"  {line}" for line in (self._loss_line(), self._distance_line()) if line]
         how = self.stats.get("reduction", "none")
@@ -137,15 +137,15 @@ def _dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset
     coords: dict[str, Any] = {axis: setup.save_at}
     if axis == "step":
         coords["time"] = ("step", setup.dynamics.time(setup.save_at))
-    variables = {}
+    variables = []
     for name, value in values.items():
-        observable = setup.record[name]
         if isinstance(value, dict):
-            for leaf, array in _flat(value):
-                variables[f"{name}_{leaf}"] = (_dims(axis, f"{name}_{leaf}", None, array), array)
+            for leaf, array in named_leaves(value):
+                full = f"{name}_{leaf}"
+                variables.append((full, (_dims(axis, full, None, array), array)))
         else:
-            dims = observable.dims(setup.problem, setup.net)
-            variables[name] = (_dims(axis, name, dims, value), value)
+            dims = setup.record[name].dims(setup.problem, setup.net)
+            variables.append((name, (_dims(axis, name, dims, value), value)))
     attrs = {
         "configuration": json.dumps(_configuration(setup)),
         "convention": json.dumps(CONVENTION),
@@ -153,22 +153,28 @@ def _dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset
         "seed": json.dumps(setup.key),
         "status": json.dumps(str(status)),
     }
-    return xr.Dataset(variables, coords, attrs)
-
-
-def _flat(tree: Any) -> list[tuple[str, np.ndarray]]:
-    """The leaves of a PyTree with a readable name each: W1, layers_0_weight."""
-    return [
-        (jax.tree_util.keystr(path, simple=True, separator="_"), leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    ]
+    return xr.Dataset(_distinct(variables), coords, attrs)
 
 
 def _dims(axis: str, name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[str, ...]:
     rest = array.ndim - 1
     if dims is None or len(dims) != rest:
-        dims = tuple(f"{name}_{i}" for i in range(rest))
+        dims = tuple(f"{name}_axis{i}" for i in range(rest))
     return (axis, *dims)
+
+
+def _distinct(variables: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The variables of a dataset, whose names must tell them apart, from axes as well."""
+    result: dict[str, Any] = {}
+    axes = {dim for _, (dims, _) in variables for dim in dims} | {"step", "time"}
+    for name, value in variables:
+        if name in result or name in axes:
+            taken = "another variable" if name in result else "an axis"
+            raise ValueError(f"record: {name!r} is also the name of {taken}; choose another")
+        if "/" in name:
+            raise ValueError(f"record: {name!r} must not contain '/'")
+        result[name] = value
+    return result
 
 
 def _configuration(setup: Setup) -> dict[str, Any]:

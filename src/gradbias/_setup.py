@@ -17,6 +17,7 @@ from .observe._running import Running
 from .problems import Problem, Samples
 
 SAVES = 200
+MOST_STEPS = 10**15  # beyond it, a clock would lose count
 DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
 
 
@@ -41,13 +42,15 @@ class Until:
     def __post_init__(self) -> None:
         if self.steps is None and self.time is None and self.gap is None:
             raise ValueError("until must name steps=, time= or gap=, got none of them")
+        named = {"check_every": checks.integer("until.check_every", self.check_every, at_least=1)}
         if self.steps is not None:
-            checks.integer("until.steps", self.steps, at_least=1)
+            named["steps"] = checks.integer("until.steps", self.steps, at_least=1)
         if self.time is not None:
-            checks.number("until.time", self.time, above=0)
+            named["time"] = checks.number("until.time", self.time, above=0)
         if self.gap is not None:
-            checks.number("until.gap", self.gap, at_least=0)
-        checks.integer("until.check_every", self.check_every, at_least=1)
+            named["gap"] = checks.number("until.gap", self.gap, at_least=0)
+        for name, value in named.items():
+            object.__setattr__(self, name, value)
 
 
 class Setup:
@@ -91,7 +94,7 @@ class Setup:
         _expect("dynamics", dynamics, Dynamics, "gb.Descent(lr) or gb.Flow()")
         if until is not None:
             _expect("until", until, Until, "gb.Until(steps=1000)")
-        self._given = {"until": until, "record": record, "save_at": save_at}
+        self.given = {"until": until, "record": record, "save_at": save_at}
         self.problem, self.net, self.dynamics = problem, net, dynamics
         self.params = _parameters(net, params)
         self.until = _default_until(dynamics) if until is None else until
@@ -115,7 +118,7 @@ class Setup:
             "params": self.params,
             "dynamics": self.dynamics,
             "key": self.key,
-            **self._given,
+            **self.given,
         }
         unknown = sorted(set(changes) - set(given))
         if unknown:
@@ -169,7 +172,10 @@ def _limit(until: Until, dynamics: Dynamics) -> float | None:
     ends: list[float] = [] if until.steps is None else [until.steps]
     if until.time is not None:
         ends.append(dynamics.clock(until.time))
-    return min(ends, default=None)
+    limit = min(ends, default=None)
+    if limit is not None and dynamics.counts_steps and limit > MOST_STEPS:
+        raise ValueError(f"until must end within {MOST_STEPS:.0e} steps, got {limit:.3g}")
+    return limit
 
 
 def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:

@@ -1,26 +1,23 @@
-"""Setup → Run: reduce, advance in compiled chunks driven from the host, lift, record."""
+"""Setup → Run."""
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._drive import Start, drive
-from ._ending import status_of
+from ._drive import Ensemble, Start, Stop, drive, pick
+from ._ending import statuses
 from ._progress import Progress
 from ._recorder import Recorder, lifted
 from ._run import Run
 from ._setup import Setup
-from ._tally import tally_of
-from .dynamics import Gap, System
+from ._start import start_of
+from ._status import Status
 from .nets import LinearNet
 from .nets._base import as_matrix
 from .numerics.compilations import count_compilations
 from .numerics.linalg import one_blas_thread
 from .numerics.precision import host, to_numpy
-from .problems import Population
-from .problems._base import Quadratic
-from .reductions import reduce as find_reduction
 
 
 @host
@@ -37,16 +34,15 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
     """
     if not isinstance(setup, Setup):
         raise ValueError(f"setup must be a gb.Setup, got {type(setup).__name__}")
+    if not isinstance(reduce, bool):
+        raise ValueError(f"reduce must be True or False, got {reduce!r:.80}")
     began = time.monotonic()
     with count_compilations() as compilations:
         with one_blas_thread():
-            start = _start(setup, reduce)
-        recorder = Recorder(setup, start.lift, start.params)
+            start = start_of(setup, reduce)
         with Progress(repr(setup.net), progress) as bar:
-            stop = drive(setup, start, recorder, bar)
-        status = status_of(setup, start, stop)
-        values = recorder.finish()
-        final = stop.state.params
+            done = run_members([start], bar)
+        final = pick(done.stop.states.params, 0)
         if start.lift is not None:
             final = to_numpy(lifted(start.lift, final))
     stats = {
@@ -54,7 +50,31 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
         "compilations": compilations.count,
         "seconds": time.monotonic() - began,
     }
-    return Run.of(setup, values, final, _predictor(setup, final), status, stats)
+    values = pick(done.values, (slice(0, -1), 0))
+    return Run.of(setup, values, final, _predictor(setup, final), done.statuses[0], stats)
+
+
+class Done(NamedTuple):
+    """Members that have run.
+
+    Attributes:
+        values: every observable, (saves and the end, members, …).
+        stop: where they halted.
+        statuses: what that was.
+    """
+
+    values: dict[str, Any]
+    stop: Stop
+    statuses: list[Status]
+
+
+def run_members(starts: list[Start], bar: Progress) -> Done:
+    """Run members of one shape as one program."""
+    ensemble = Ensemble(starts)
+    setups, lifts = ensemble.setups, [start.lift for start in starts]
+    recorder = Recorder(setups, lifts, ensemble.params)
+    stop = drive(ensemble, recorder, bar)
+    return Done(recorder.finish(), stop, statuses(ensemble, stop))
 
 
 def _predictor(setup: Setup, final: Any) -> np.ndarray | None:
@@ -62,35 +82,3 @@ def _predictor(setup: Setup, final: Any) -> np.ndarray | None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):  # the last state of a run that diverged
         return setup.problem.at_edge(as_matrix(np.asarray(setup.net.predictor(final))))
-
-
-def _start(setup: Setup, reduce: bool) -> Start:
-    """The exact closure of a run if it has one, else the run as it is."""
-    if not reduce:
-        return _unreduced(setup, "reduce=False")
-    found = find_reduction(setup.problem, setup.net, setup.params)
-    if isinstance(found, str):
-        return _unreduced(setup, found)
-    dynamics = setup.dynamics.in_basis(found.row_space)
-    if dynamics is None:
-        return _unreduced(setup, setup.dynamics.noise.not_closed)  # pyright: ignore[reportAttributeAccessIssue]
-    gap = Gap(found.problem.excess(), computable=True)
-    system = System(found.problem, found.net, gap, tally_of(setup, found.lift))
-    stepper = dynamics.stepper(setup.params, setup.key)
-    sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
-    stats = {
-        "reduction": " to ".join(sizes),
-        "certificate": found.certificate,
-        "reason": "exact closure",
-    }
-    return Start(system, stepper, dynamics, found.params, found.lift, stats)
-
-
-def _unreduced(setup: Setup, reason: str) -> Start:
-    problem, linear = setup.problem, isinstance(setup.net, LinearNet)
-    excess = problem.excess() if linear and isinstance(problem, Quadratic) else None
-    gap = Gap(excess, computable=linear or not isinstance(problem, Population))
-    system = System(problem, setup.net, gap, tally_of(setup, None))
-    stepper = setup.dynamics.stepper(setup.params, setup.key)
-    stats = {"reduction": "none", "certificate": None, "reason": reason}
-    return Start(system, stepper, setup.dynamics, setup.params, None, stats)

@@ -29,11 +29,11 @@ SENTENCES = {
         "a smaller rtol and atol in Flow, or a larger gap in Until, would end in `converged`."
     ),
     Ending.REACHED_STEPS: (
-        "All steps were taken before the excess loss reached the gap; give more steps, a larger "
-        "learning rate, or a larger gap."
+        "All steps were taken. A gap that was asked for was not seen on the way, at the steps "
+        "divisible by check_every: more steps or a larger learning rate may reach it."
     ),
     Ending.REACHED_TIME: (
-        "The time was up before the excess loss reached the gap; give more time or a larger gap."
+        "The time is up. A gap that was asked for was not reached: more time may do."
     ),
     Ending.STUCK_AT_A_SADDLE: (
         "The gradient vanishes far from zero excess loss. Probable causes: (1) the init is zero or "
@@ -51,7 +51,10 @@ SENTENCES = {
         "(below 2 / sharpness) or a smaller init."
     ),
     Ending.INTEGRATOR_FAILED: (
-        "The step size of the integrator shrank to nothing; use a larger rtol or atol."
+        "The integrator's steps are too small to get anywhere. Probable causes: (1) the problem is "
+        "stiff: its largest and smallest rates are many powers of ten apart; (2) the loss has "
+        "kinks, as with relu; (3) its gradient is not a number there. Descent may be the tool, "
+        "or a larger rtol and atol."
     ),
 }
 
@@ -77,9 +80,14 @@ class Status:
         """What this means and what to do about it."""
         return SENTENCES[self.ending]
 
+    @property
+    def where(self) -> str:
+        """The step or time, readable."""
+        return str(int(self.at)) if self.axis == "step" else f"{self.at:g}"
+
     def __str__(self) -> str:
         if self.ending is Ending.DIVERGED:
-            return f"diverged at {self.axis} {self.at:g}"
+            return f"diverged at {self.axis} {self.where}"
         return self.ending.words
 
     def __eq__(self, other: object) -> bool:

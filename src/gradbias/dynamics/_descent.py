@@ -12,9 +12,10 @@ from ..noise import Noise
 from ..numerics import checks, counter
 from ..problems import Population, Problem
 from ._gradient import decayed, gradient
-from ._protocol import RUNNING, STATIONARY, Dynamics, State, Stepper, System
+from ._protocol import Dynamics, State, Stepper, System
 from ._schedules import Schedule, elapsed, rates, steps_for
 
+LOOKAHEAD = 20_000  # steps whose learning rates are checked before a run starts
 TABLE = 4096  # learning rates handed over at a time when they change from step to step
 
 
@@ -33,19 +34,17 @@ class DescentStepper(Stepper):
         noise: what each step sees.
         momentum: β.
         weight_decay: γ.
-        may_rest: is a state that a step does not change one that no later step changes?
     """
 
     key: Any
     noise: Noise | None
     momentum: Any
     weight_decay: Any
-    may_rest: bool = eqx.field(static=True)
 
     def begin(self, system: System, params) -> Any:
         return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
 
-    def advance(self, system: System, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         last = drive.rates.shape[0] - 1
 
         def step(k, carry):
@@ -59,14 +58,9 @@ class DescentStepper(Stepper):
                 velocity = move
             return jax.tree.map(lambda p, m: p - lr * m, params, move), sums, velocity
 
-        start = (state.params, state.sums, state.memory)
-        params, sums, velocity = jax.lax.fori_loop(state.clock, target, step, start)
-        code = RUNNING
-        if self.may_rest:
-            same = jax.tree.map(lambda a, b: jnp.all(a == b), (params, sums, velocity), start)
-            rests = (target > state.clock) & jnp.all(jnp.stack(jax.tree.leaves(same)))
-            code = jnp.where(rests, STATIONARY, RUNNING)
-        return State(params, sums, target, velocity, jnp.asarray(code, state.code.dtype))
+        carry = (state.params, state.sums, state.memory)
+        params, sums, velocity = jax.lax.fori_loop(start, target, step, carry)
+        return State(params, sums, target, velocity, state.code)
 
     def _gradient(self, system: System, params, step) -> Any:
         if self.noise is None:
@@ -114,9 +108,13 @@ class Descent(Dynamics):
         self.momentum = np.asarray(checks.number("momentum", momentum, at_least=0, below=1))
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
 
+    @property
+    def may_rest(self) -> bool:
+        return self.noise is None and not callable(self.lr)
+
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
         if callable(self.lr):
-            rates(self.lr, 0, 1)
+            rates(self.lr, 0, int(min(LOOKAHEAD, np.inf if limit is None else limit)))
         if self.noise is not None:
             self.noise.check(problem, None if limit is None else int(limit))
         elif isinstance(problem, Population) and not isinstance(net, LinearNet):
@@ -126,13 +124,11 @@ class Descent(Dynamics):
             )
 
     def stepper(self, params, key: int) -> DescentStepper:
-        may_rest = self.noise is None and not callable(self.lr)
         return DescentStepper(
             key=counter.seed(key),
             noise=self.noise,
             momentum=_or_none(self.momentum),
             weight_decay=_or_none(self.weight_decay),
-            may_rest=may_rest,
         )
 
     def in_basis(self, basis: np.ndarray) -> "Descent | None":
@@ -143,13 +139,14 @@ class Descent(Dynamics):
             return None
         return Descent(self.lr, noise, self.momentum, self.weight_decay)  # pyright: ignore[reportArgumentType]
 
-    def drive(self, state: State, calls: int) -> tuple[Drive, float]:
+    def drive(self, state: State, calls: int, limit: float) -> tuple[Drive, float]:
         start = int(state.clock)
-        if callable(self.lr):
-            table, stop = rates(self.lr, start, start + TABLE), start + min(TABLE, calls)
-        else:
-            table, stop = self.lr[None], start + calls
-        return Drive(np.asarray(start), table), stop
+        if not callable(self.lr):
+            return Drive(np.asarray(start), self.lr[None]), start + calls
+        # A schedule may end with the run: never ask it for more.
+        known = rates(self.lr, start, int(min(start + TABLE, max(limit, start + 1))))
+        table = np.pad(known, (0, TABLE - len(known)), mode="edge")
+        return Drive(np.asarray(start), table), start + min(TABLE, calls)
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return elapsed(self.lr, clock)

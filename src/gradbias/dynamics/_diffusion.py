@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import LinearNet, Net
-from ..noise import Noise, Replay
+from ..noise import Noise, Replay, Spread
 from ..numerics import checks, counter
 from ..problems import Population, Problem
 from ._gradient import decayed, gradient
@@ -30,25 +30,27 @@ class DiffusionStepper(Stepper):
         """A square root of the covariance; it does not change along the run."""
         return self.noise.spread(system.problem)
 
-    def advance(self, system: System, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         spread = state.memory
         size = spread.size(system.problem, system.net, state.params)
-        # The step as descent sees it: −dt times this gradient.
-        scale = jnp.sqrt(self.lr / self.dt)
 
         def step(k, carry):
-            params, sums = carry
             z = counter.normal(counter.stream(self.key, k, "Diffusion"), size)
-            kick = spread.kick(system.problem, system.net, params, z)
-            drift = gradient(system.problem, system.net, params)
-            grads = jax.tree.map(lambda g, s: g - scale * s, drift, kick)
-            sums = system.add(sums, params, grads, self.dt)
-            move = decayed(grads, params, self.weight_decay)
-            return jax.tree.map(lambda p, m: p - self.dt * m, params, move), sums
+            return self.step(system, spread, *carry, z)
 
-        start = (state.params, state.sums)
-        params, sums = jax.lax.fori_loop(state.clock, target, step, start)
+        params, sums = jax.lax.fori_loop(start, target, step, (state.params, state.sums))
         return State(params, sums, target, spread, state.code)
+
+    def step(self, system: System, spread: Spread, params, sums, z) -> tuple[Any, dict[str, Any]]:
+        """One step along given normal numbers: the parameters and sums after it (jax-level)."""
+        kick = spread.kick(system.problem, system.net, params, z)
+        drift = gradient(system.problem, system.net, params)
+        # The step as descent sees it: −dt times this gradient.
+        scale = jnp.sqrt(self.lr / self.dt)
+        grads = jax.tree.map(lambda g, s: g - scale * s, drift, kick)
+        sums = system.add(sums, params, grads, self.dt)
+        move = decayed(grads, params, self.weight_decay)
+        return jax.tree.map(lambda p, m: p - self.dt * m, params, move), sums
 
 
 class Diffusion(Dynamics):
@@ -100,7 +102,7 @@ class Diffusion(Dynamics):
             return None
         return Diffusion(float(self.lr), noise, float(self.dt), float(self.weight_decay))
 
-    def drive(self, state: State, calls: int) -> tuple[Any, float]:
+    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
         return None, int(state.clock) + calls
 
     def time(self, clock: np.ndarray) -> np.ndarray:

@@ -18,6 +18,9 @@ from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepp
 
 SOLVER = diffrax.Dopri8()
 ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
+# A run whose time grows by less than this in so many steps would need hours to double it: the
+# problem is stiff, or its loss has kinks on which an adaptive method grinds.
+CRAWL_STEPS, CRAWL_GROWTH = 20_000, 1e-4
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
 
@@ -32,6 +35,8 @@ class Memory(eqx.Module):
         best: the lowest objective seen.
         since: accepted steps since then.
         anchor: the parameters there.
+        mark_taken: steps at the last look at how fast time passes.
+        mark_clock: the time then.
     """
 
     dt: Any
@@ -41,6 +46,8 @@ class Memory(eqx.Module):
     best: Any
     since: Any
     anchor: Any
+    mark_taken: Any
+    mark_clock: Any
 
 
 class FlowStepper(Stepper):
@@ -58,9 +65,10 @@ class FlowStepper(Stepper):
             )
             solver = SOLVER.init(term, zero, t1, params, None)
         count = jnp.asarray(0)
-        return Memory(t1, controller, solver, count, jnp.asarray(jnp.inf), count, params)
+        best = jnp.asarray(jnp.inf)
+        return Memory(t1, controller, solver, count, best, count, params, count, zero)
 
-    def advance(self, system: System, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         def unfinished(state):
             budget = state.memory.taken < drive
             return (state.clock < target) & (state.code == RUNNING) & budget
@@ -114,11 +122,19 @@ class FlowStepper(Stepper):
         since = jnp.where(falls, 0, memory.since + keep.astype(memory.since.dtype))
         anchor = _where(falls, state.params, memory.anchor)
         floor = (since >= PATIENCE) & (self._distance(state.params, anchor) < 1e3)
-        failed = memory.dt <= 1e-14 * state.clock
+        crawls = memory.taken - memory.mark_taken >= CRAWL_STEPS
+        slow = crawls & (state.clock < (1 + CRAWL_GROWTH) * memory.mark_clock)
+        failed = slow | ~(memory.dt > 1e-14 * state.clock)  # NaN, too
         code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, RUNNING))
         code = jnp.where(value <= goal, CONVERGED, code)
         best = jnp.where(falls, objective, memory.best)
-        memory = eqx.tree_at(lambda m: (m.best, m.since, m.anchor), memory, (best, since, anchor))
+        mark_taken = jnp.where(crawls, memory.taken, memory.mark_taken)
+        mark_clock = jnp.where(crawls, state.clock, memory.mark_clock)
+        memory = eqx.tree_at(
+            lambda m: (m.best, m.since, m.anchor, m.mark_taken, m.mark_clock),
+            memory,
+            (best, since, anchor, mark_taken, mark_clock),
+        )
         code = code.astype(state.code.dtype)
         return State(state.params, state.sums, state.clock, memory, code)
 
@@ -169,7 +185,7 @@ class Flow(Dynamics):
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self
 
-    def drive(self, state: State, calls: int) -> tuple[Any, float]:
+    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
         return state.memory.taken + calls, np.inf
 
     def time(self, clock: np.ndarray) -> np.ndarray:
@@ -188,8 +204,13 @@ def _usual_promotion() -> Iterator[None]:
 
 def _scale(params) -> float:
     """The root mean square of the smallest non-zero layer; 1 if all are zero."""
-    sizes = [np.sqrt(np.mean(np.square(p))) for p in jax.tree.leaves(params) if np.size(p)]
-    return float(min((size for size in sizes if size > 0), default=1.0))
+    sizes = [_rms(p) for p in jax.tree.leaves(params) if np.any(p)]
+    return float(min(sizes, default=1.0))
+
+
+def _rms(array: np.ndarray) -> float:
+    largest = np.abs(array).max()  # divided out: squares of 1e-200 are zero
+    return largest * np.sqrt(np.mean(np.square(array / largest)))
 
 
 def _where(keep, new, old) -> Any:

@@ -13,7 +13,7 @@ from ..nets import Net
 from ..problems import Problem
 
 # How a state came to rest; RUNNING means that it has not.
-RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED = range(6)
+RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT = range(7)
 
 
 class State(eqx.Module):
@@ -39,7 +39,7 @@ class Gap(eqx.Module):
 
     Attributes:
         excess: the map of a quadratic problem on a linear net, else None.
-        computable: is the loss known at all? A non-linear net in expectation has none: NaN.
+        computable: is the loss known at all? A non-linear net in expectation has none: infinite.
     """
 
     excess: Any
@@ -47,7 +47,7 @@ class Gap(eqx.Module):
 
     def __call__(self, problem, net, params) -> Any:
         if not self.computable:
-            return jnp.asarray(jnp.nan)
+            return jnp.asarray(jnp.inf)
         if self.excess is None:
             return problem.net_loss(net, params)
         theta = net.predictor(params)
@@ -87,12 +87,14 @@ class Stepper(eqx.Module):
         """The memory at clock 0 (jax-level)."""
 
     @abc.abstractmethod
-    def advance(self, system: System, state: State, target, drive, goal) -> State:
+    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         """Move a state to `target`, or until it stops on its own (jax-level).
 
         Args:
             system: what moves.
-            state: where to start; only called while it is RUNNING.
+            state: where to start.
+            start: its clock, where the clock counts steps; equal for all members of an ensemble,
+                so that they share one loop.
             target: the clock to reach.
             drive: what `Dynamics.drive` returned for this stretch.
             goal: the excess loss at which the run has converged; negative for never.
@@ -122,13 +124,19 @@ class Dynamics(eqx.Module):
     def in_basis(self, basis: np.ndarray) -> "Dynamics | None":
         """The same dynamics with inputs written in an orthonormal basis; None if not closed."""
 
+    @property
+    def may_rest(self) -> bool:
+        """Is a state that a step does not change one that no later step changes?"""
+        return False
+
     @abc.abstractmethod
-    def drive(self, state: State, calls: int) -> tuple[Any, float]:
+    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
         """What a stretch that starts at `state` needs, and the clock up to which it serves.
 
         Args:
             state: where the stretch starts, with NumPy leaves.
             calls: how many steps the stretch may take.
+            limit: the clock at which the run ends at the latest.
         """
 
     @abc.abstractmethod

@@ -46,6 +46,10 @@ def array(
         shape: the shape that is needed; `None` stands for any length.
     """
     refuse_tracer(name, value)
+    if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
+        raise ValueError(
+            f"{name} must be complete, got an array with {value.mask.sum()} masked values"
+        )
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "fiub":

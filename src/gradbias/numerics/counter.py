@@ -22,7 +22,7 @@ Shape = int | tuple[int, ...]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: multiples spread evenly
 LARGEST = 2**32  # of `integers`: products of two halves then fit in 64 bits
-UNROLLED = 8  # subsets up to this size are drawn without a loop: 3 × faster; above, compiling drags
+UNROLLED = 16  # larger subsets are drawn in a loop: 5 × slower, but it compiles at any size
 
 # Taylor series: on the short intervals where they are used, the next term is below 1e-17.
 SINE = [(-1) ** j / math.factorial(2 * j + 1) for j in range(9)]

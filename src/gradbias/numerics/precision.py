@@ -68,4 +68,10 @@ def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
 
 def to_numpy(tree):
     """The same PyTree with NumPy leaves: no jax array leaves the library."""
-    return jax.tree.map(np.asarray, tree)
+    try:
+        return jax.tree.map(np.asarray, tree)
+    except jax.errors.TracerArrayConversionError:
+        raise ValueError(
+            "this function runs on the host and was called inside jit, grad or vmap: call it "
+            "outside, or use the jax-level functions in gradbias.dynamics"
+        ) from None
