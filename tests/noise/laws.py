@@ -31,18 +31,20 @@ class Dropped(noise.DataNoise):
 
 
 class Importance(noise.DataNoise):
-    """Rows drawn with given probabilities, weighted to stay unbiased, with noisy labels."""
+    """One row, drawn with given chances and weighted to stay unbiased; noisy labels."""
 
     chances: np.ndarray
     stds: np.ndarray
 
     def draw(self, key, n, k=1):
-        row = jnp.searchsorted(jnp.cumsum(jnp.asarray(self.chances)), noise.uniform(key))
-        weights = jnp.where(jnp.arange(n) == row, 1 / (n * self.chances), 0.0) * n
-        return weights, self.stds[:, None] * noise.normal(key, (n, k))
+        ends, u = jnp.cumsum(jnp.asarray(self.chances)), noise.uniform(key)
+        seen = (ends - self.chances <= u) & (u < ends)
+        return jnp.where(seen, 1 / self.chances, 0.0), self.stds[:, None] * noise.normal(
+            key, (n, k)
+        )
 
     def moments(self, n):
-        return np.diag(1 / self.chances) - 1, self.stds**2
+        return jnp.diag(1 / self.chances) - 1, self.stds**2
 
 
 CHANCES = np.array([0.1, 0.3, 0.2, 0.15, 0.25])

@@ -10,10 +10,10 @@ import pytest
 import gradbias as gb
 from gradbias.problems import Batch
 from noise.laws import (
-    D,
     LAWS,
-    N,
     NETS,
+    D,
+    N,
     assert_covariance,
     case,
     drawn,
@@ -135,6 +135,7 @@ def test_factor_on_fresh_samples(net):
     assert_factor(gb.noise.Minibatch(3), population(net))
 
 
+@pytest.mark.smoke
 def test_a_kick_is_the_factor_times_normals():
     problem, net, params = case("two layers")
     for law in (LAWS["signs on two labels"], LAWS["importance"]):
@@ -196,7 +197,7 @@ def test_conflicting_labels(b):
 
 
 def test_clean_interpolated_data_make_no_noise():
-    X, y, net, params, H = interpolating()
+    X, y, net, params, _ = interpolating()
     ours = gb.noise.Minibatch(1).covariance(gb.Regression.half_mean(X, y), net, params)
     assert np.abs(ours).max() < 1e-28
 
@@ -288,9 +289,9 @@ def test_fresh_samples_need_a_linear_net():
     [
         ({"problem": None}, "problem must be a gradbias problem, got NoneType"),
         ({"net": "TwoLayer"}, "net must be a gradbias net, got str"),
-        ({"params": {"W1": np.ones((D, 2))}}, r"params must be a dict of \['W1', 'W2'\], got \['W1'\]"),
+        ({"params": {"W1": 1.0}}, r"params must be a dict of \['W1', 'W2'\], got \['W1'\]"),
         ({"params": 3}, "params must be a dict of.*got int"),
-        ({"params": {"W1": np.ones((2, D)), "W2": np.ones((2, 2))}}, r"params\['W1'\] must have shape"),
+        ({"params": {"W1": np.ones((2, D)), "W2": 1.0}}, r"params\['W1'\] must have shape"),
         ({"law": gb.noise.Minibatch(6)}, "batch_size must be at most the 5 samples.*got 6"),
     ],
 )  # fmt: skip

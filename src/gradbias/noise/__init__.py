@@ -6,10 +6,12 @@ in NumPy and in jax.
 """
 
 from ..numerics.counter import fold, integers, normal, sign, subset, uniform
-from ._base import DataNoise, Noise, ParameterNoise
+from ._base import Noise
+from ._data import DataNoise
 from ._isotropic import Isotropic
 from ._label_noise import LabelNoise
 from ._minibatch import Minibatch
+from ._parameter import ParameterNoise
 from ._replay import Replay
 from ._spread import Spread
 

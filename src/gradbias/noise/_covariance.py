@@ -48,27 +48,31 @@ def refuse_size(what: str, params: Any, columns: int | None = None) -> None:
 def sample_covariance(
     problem, net: Net, params: Any, weights: np.ndarray | None, labels: np.ndarray | None
 ) -> np.ndarray:
-    """Gᵀ Cov(w) G + Σ_i E[w_i²] Var(ε_i) S_iᵀS_i, E[w²] = 1 + Var(w).
+    """Gᵀ Cov(w) G + Σ_i E[w_i²] Var(ε_i) S_iᵀS_i.
 
     Args:
         problem: finite data.
         net: how parameters make outputs.
         params: where.
-        weights: Cov(w), (n, n) or None.
-        labels: Var(ε), a number or (n,), or None.
+        weights: Cov(w), (n, n); a number a for a·(I − 11ᵀ/n); None for zero.
+        labels: E[w²]·Var(ε), a number or (n,); None for no label noise.
     """
     refuse_labels(problem, labels)
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
     total = np.zeros((size, size))
     if weights is not None:
         G = np.asarray(_per_sample(problem, net, params))
-        total += G.T @ weights @ G
+        # Centred first: GᵀG − n·ggᵀ would lose the digits of a small covariance.
+        total += G.T @ weights @ G if weights.ndim == 2 else weights * _gram(G - G.mean(axis=0))
     if labels is not None:
-        squares = 1.0 if weights is None else 1.0 + np.diagonal(weights)
         S = np.asarray(_per_label(problem, net, params))
-        scaled = np.broadcast_to(squares * labels, S.shape[0])[:, None, None] * S
-        total += S.reshape(-1, size).T @ scaled.reshape(-1, size)
+        stds = np.sqrt(np.broadcast_to(labels, S.shape[0]))
+        total += _gram((stds[:, None, None] * S).reshape(-1, size))
     return (total + total.T) / 2
+
+
+def _gram(rows: np.ndarray) -> np.ndarray:
+    return rows.T @ rows
 
 
 def fresh_covariance(problem, net: Net, params: Any, batch_size: int) -> np.ndarray:

@@ -11,8 +11,8 @@ from ..nets import Net
 from ..numerics import checks
 from ..numerics.counter import fold, normal
 from ..problems import Problem
-from ._base import ParameterNoise
 from ._covariance import checked, refuse_size
+from ._parameter import ParameterNoise
 from ._spread import Spread
 
 

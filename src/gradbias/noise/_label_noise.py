@@ -3,15 +3,13 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from ..numerics import checks
 from ..numerics.counter import normal, sign
 from ..problems import Batch, Problem
-from ._base import DataNoise
-from ._sampling import check_batch, hits, is_flag, rows, weight_covariance, weight_variance
-from ._spread import SampleSpread, Spread
+from ._data import DataNoise
+from ._sampling import centred, check_batch, hits, is_flag, rows, weight_variance
 
 
 class LabelNoise(DataNoise):
@@ -56,19 +54,22 @@ class LabelNoise(DataNoise):
             return None, batch.label_noise
         drawn = hits(batch.indices, n)
         times = drawn.sum(axis=1)
-        # The noises of a row that was drawn twice act through their mean.
+        # Under squared loss, the noises of a row that was drawn twice act through their mean.
         at_least_one = times + (times == 0.0).astype(np.float64)
         mean = (drawn @ batch.label_noise) / at_least_one[:, None]
         return n / batch.indices.shape[0] * times, mean
 
     def moments(self, n: int) -> tuple[np.ndarray | None, Any]:
-        variance = self.std * self.std
-        b = self.batch_size
+        weights, variance = self.compact_moments(n)
+        return None if weights is None else centred(n, weights), variance
+
+    def compact_moments(self, n: int) -> tuple[float | None, Any]:
+        variance, b = self.std * self.std, self.batch_size
         if b is None:
             return None, variance
         if self.replace:
             variance = variance * (n / (n + b - 1))  # E[w²ε²]/E[w²]: repeated rows average
-        return weight_covariance(n, b, self.replace), variance
+        return weight_variance(n, b, self.replace), variance
 
     def rows_batch(self, key, n: int, k: int) -> Batch:
         indices = None
@@ -77,10 +78,3 @@ class LabelNoise(DataNoise):
         shape = (n if self.batch_size is None else self.batch_size, k)
         noise = sign(key, shape) if self.law == "sign" else normal(key, shape)
         return Batch(indices=indices, label_noise=self.std * noise)
-
-    def spread(self, problem) -> Spread:
-        b, n = self.batch_size, problem.n
-        if b is None:
-            return SampleSpread(None, jnp.asarray(self.std))
-        weights = weight_variance(n, b, self.replace) ** 0.5
-        return SampleSpread(np.asarray(weights), self.std * (n / b) ** 0.5)

@@ -7,10 +7,8 @@ import numpy as np
 
 from ..numerics import checks
 from ..problems import Batch, Problem
-from ..problems._population import Fresh
-from ._base import DataNoise
-from ._sampling import check_batch, hits, is_flag, rows, weight_covariance, weight_variance
-from ._spread import SampleSpread, Spread
+from ._data import DataNoise
+from ._sampling import centred, check_batch, hits, is_flag, rows, weight_variance
 
 
 class Minibatch(DataNoise):
@@ -43,13 +41,10 @@ class Minibatch(DataNoise):
         return n / self.batch_size * hits(indices, n).sum(axis=1), None
 
     def moments(self, n: int) -> tuple[np.ndarray, float]:
-        return weight_covariance(n, self.batch_size, self.replace), 0.0
+        return centred(n, self.compact_moments(n)[0]), 0.0
+
+    def compact_moments(self, n: int) -> tuple[float, float]:
+        return weight_variance(n, self.batch_size, self.replace), 0.0
 
     def rows_batch(self, key, n: int, k: int) -> Batch:
         return Batch(indices=rows(key, n, self.batch_size, self.replace))
-
-    def spread(self, problem) -> Spread:
-        if isinstance(problem, Fresh):
-            return super().spread(problem)
-        variance = weight_variance(problem.n, self.batch_size, self.replace)
-        return SampleSpread(np.asarray(variance**0.5), None)

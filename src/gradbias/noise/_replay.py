@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..problems import Batch, Population, Problem
-from ._base import DataNoise
+from ._data import DataNoise
 
 
 class Replay(DataNoise):
@@ -79,9 +79,7 @@ class Replay(DataNoise):
             "they were drawn from, such as gb.Minibatch or gb.LabelNoise"
         )
 
-    def batch(self, problem, key=None, step=None) -> Batch:
-        step = problem if step is None else step
-
+    def batch(self, problem, key, step) -> Batch:
         def at(value):
             return None if value is None else value[step]
 

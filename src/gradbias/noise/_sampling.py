@@ -43,6 +43,6 @@ def weight_variance(n: int, b: int, replace: bool) -> float:
     return n / b if replace or n == 1 else n / b * (n - b) / (n - 1)
 
 
-def weight_covariance(n: int, b: int, replace: bool) -> np.ndarray:
-    """Cov(w), (n, n)."""
-    return weight_variance(n, b, replace) * (np.eye(n) - 1 / n)
+def centred(n: int, a: float) -> np.ndarray:
+    """The matrix a·(I − 11ᵀ/n)."""
+    return a * (np.eye(n) - 1 / n)

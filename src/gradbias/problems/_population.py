@@ -76,7 +76,7 @@ class Fresh(eqx.Module):
     def pull(self, cotangent) -> Any:
         """Rᵀ times (r, k): a gradient in those directions as a gradient in the predictor."""
         if self.root.ndim == 2:
-            return self.root.T @ cotangent
+            return (cotangent.T @ self.root).T
         return self.root[:, None] * cotangent
 
 
@@ -164,8 +164,9 @@ class Population(QuadraticProblem, Fresh):
         """
         size = checks.integer("size", size, at_least=1)
         rng = generator(key, "Population.sample")
-        x = rng.standard_normal((size, self.d)) @ _root(self.sigma_x)
-        noise = rng.standard_normal((size, self.k)) @ _root(self.sigma_eps)
+        # Without the zero eigenvalues: rounded to 1e-17, their roots would leave the row space.
+        x = rng.standard_normal((size, self.d)) @ (self.row_space @ self.root)
+        noise = rng.standard_normal((size, self.k)) @ self.root_eps
         return x, x @ self.V.T + noise
 
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
