@@ -32,10 +32,6 @@ def simulated(dynamics=None, reduce=True, **changes):
     return gb.simulate(setup(dynamics, **changes), reduce)
 
 
-def bug(reason, **more):
-    return pytest.mark.xfail(strict=True, reason=reason, **more)
-
-
 @contextlib.contextmanager
 def within(seconds):
     """A run that never ends is a failure, not a session that never ends."""
@@ -88,7 +84,7 @@ def test_the_orthogonal_init_of_no_size_finds_the_min_norm_solution(gamma):
 
 @pytest.mark.parametrize(
     "scale",
-    [1e-30, 1e-100, pytest.param(1e-200, marks=bug("Flow's atol: the square of 1e-200 is 0"))],
+    [1e-30, 1e-100, 1e-200],
 )
 def test_gaussian_inits_of_no_size_leave_the_saddle(scale):
     params = {name: scale * value for name, value in PARAMS.items()}
@@ -164,7 +160,6 @@ def test_parameters_may_be_any_pytree():
     assert list(run.data) == ["params_a_b", "params_a_c_0"]
 
 
-@bug("reductions.reduce is annotated for dicts alone")
 def test_parameters_may_be_a_module():
     module = eqx.nn.Linear(9, 2, key=jax.random.key(0), use_bias=False)
     with pytest.warns(UserWarning, match="float32"):
@@ -173,7 +168,6 @@ def test_parameters_may_be_a_module():
     assert run.final.weight.dtype == np.float64
 
 
-@bug("observe.params calls dict() on the parameters")
 def test_a_list_of_parameters_can_be_recorded():
     net = gb.nets.linear(lambda p: p[0] @ p[1])
     run = simulated(net=net, params=[PARAMS["W1"], PARAMS["W2"]], record=[gb.observe.params])
@@ -206,14 +200,12 @@ LINE = {"problem": UNIT, "net": gb.Deep([1, 1]), "params": {"W1": [[0.0]]}}
 SQUARE = {"problem": UNIT, "net": gb.Deep([1, 1, 1]), "params": {"W1": [[0.9]], "W2": [[0.9]]}}
 
 
-@bug("a segment that ends where it began counts as rest: cycles are said to have converged")
 @pytest.mark.parametrize(("given", "lr"), [(LINE, 1.0), (SQUARE, 0.55)])
 def test_a_cycle_is_not_convergence(given, lr):
     run = simulated(gb.Descent(lr), **given, until=gb.Until(gap=1e-12, steps=3001), save_at=[3001])
     assert run.status == "reached steps"
 
 
-@bug("after a cycle was taken for rest, odd steps are filled with the state of an even one")
 @pytest.mark.parametrize(("given", "lr"), [(LINE, 1.0), (SQUARE, 0.55)])
 def test_a_cycle_goes_on(given, lr):
     """Beyond 2/sharpness descent settles on orbits of period two, exactly so in floating point."""
@@ -230,27 +222,23 @@ def test_the_step_of_a_divergence_by_hand():
     assert np.isfinite(run.final["W1"]).all()
 
 
-@bug("variables that were never measured are missing instead of NaN")
 def test_a_run_that_ends_before_its_first_save_has_all_variables():
     run = simulated(gb.Descent(3.0), **LINE, until=gb.Until(steps=10_000), save_at=[9000, 10_000])
     assert np.isnan(run.data["loss"].values).all()
     assert run.data["theta"].shape == (2, 1)
 
 
-@bug("the step is shown with six digits")
 def test_the_step_of_a_late_divergence_is_shown_in_full():
     from gradbias._status import Ending, Status
 
     assert str(Status(Ending.DIVERGED, 1234567, "step")) == "diverged at step 1234567"
 
 
-@bug("flatness is judged by the time that passed: what has not had time yet is 'stuck'")
 @pytest.mark.parametrize("lr", [1e-9, 1e-18])
 def test_a_short_run_is_not_stuck(lr):
     assert simulated(gb.Descent(lr)).status == "reached steps"
 
 
-@bug("the same: a convex problem has no saddle to be stuck at")
 @pytest.mark.parametrize("moves", [gb.Descent(0.1), gb.Flow()])
 def test_one_layer_has_no_saddle(moves):
     net = gb.Deep([9, 2])
@@ -268,7 +256,6 @@ def test_too_narrow_a_net_is_stuck_even_without_a_limit(moves):
     assert run.status == "stuck at a saddle"
 
 
-@bug("'no gap asked for' is a goal of -1, which a loss can reach")
 def test_a_loss_may_be_negative():
     problem = gb.Samples(lambda f, y: -f * y, X, np.ones(6))
     given = {"problem": problem, "net": gb.Deep([9, 1]), "params": {"W1": np.zeros((9, 1))}}
@@ -284,7 +271,6 @@ def test_a_flow_that_only_a_gap_ends_goes_on_for_as_long_as_it_takes():
     assert run.status.at > 1e8
 
 
-@bug("a NaN step size is neither failed nor finished", raises=TimeoutError)
 def test_a_flow_without_a_gradient_ends():
     net = gb.NormalisedA(9, 2, 4)
     params = {"u": np.zeros((2, 4)), "w": np.ones((4, 9))}
@@ -293,7 +279,6 @@ def test_a_flow_without_a_gradient_ends():
     assert run.status in ("diverged", "integrator failed")
 
 
-@bug("the flow slides along a kink in steps of 1e-9", raises=TimeoutError)
 def test_flow_of_a_relu_net_does_not_hover():
     net = gb.MLP([9, 7, 2], "relu")
     problem = gb.Regression.half_mean(*relu_data())
@@ -310,7 +295,6 @@ def relu_data():
     return inputs, inputs @ rng.normal(size=(9, 2))
 
 
-@bug("the sentence speaks of a gap that nobody asked for")
 def test_the_sentence_is_about_what_was_asked():
     assert "gap" not in simulated(until=gb.Until(steps=20)).status.sentence
 
@@ -332,7 +316,6 @@ def test_saves_and_stops_at_the_edges():
 # --- schedules, noise -------------------------------------------------------------------------
 
 
-@bug("rates are evaluated beyond the last step", raises=(ValueError, IndexError))
 @pytest.mark.parametrize("kind", ["cosine", "line", "table"])
 def test_a_schedule_needs_to_exist_only_while_it_runs(kind):
     rates = np.full(50, 0.02)
@@ -344,7 +327,6 @@ def test_a_schedule_needs_to_exist_only_while_it_runs(kind):
     assert simulated(gb.Descent(schedule), until=gb.Until(steps=50)).status.at == 50
 
 
-@bug("only the first step of a schedule is looked at before the run")
 def test_a_schedule_that_turns_negative_is_refused_before_the_run():
     with pytest.raises(ValueError, match="lr must be greater than 0"):
         setup(gb.Descent(lambda k: 0.01 if k < 5000 else -1.0), until=gb.Until(steps=6000))
@@ -382,7 +364,6 @@ def test_anything_that_numpy_takes():
         assert gb.Regression.mean(jnp.asarray(X), Y).X.dtype == np.float64
 
 
-@bug("np.asarray drops the mask")
 def test_masked_data_are_refused():
     with pytest.raises(ValueError, match="X"):
         gb.Regression.mean(np.ma.array(X, mask=X > 0), Y)
@@ -404,14 +385,12 @@ def test_tracers_are_refused_everywhere(function):
         jax.jit(lambda x: function(x) and x)(1.0)
 
 
-@bug("jax's own error, a page long", raises=jax.errors.TracerArrayConversionError)
 def test_a_run_inside_jit_is_refused_with_a_sentence():
     problem = gb.Regression.half_mean(X, Y)  # its own: jax remembers constants
     with pytest.raises(ValueError, match="jit"):
         jax.jit(lambda x: x + simulated(problem=problem).theta.sum())(1.0)
 
 
-@bug("jax keeps a numpy constant in the precision in which it first saw it")
 def test_a_net_that_ran_in_single_precision_before():
     scale = np.linspace(0.5, 1.5, 18).reshape(9, 2)
 
@@ -420,11 +399,10 @@ def test_a_net_that_ran_in_single_precision_before():
 
     with jax.enable_x64(False):
         jax.jit(predictor)({"w": jnp.ones((9, 2))})
-    run = simulated(net=gb.nets.linear(predictor), params={"w": np.ones((9, 2))})
-    np.testing.assert_array_equal(run.data["theta"][0], scale)
+    with pytest.warns(UserWarning, match="use a copy"):
+        setup(net=gb.nets.linear(predictor), params={"w": np.ones((9, 2))})
 
 
-@bug("the same: the library's own observables are traced with the data as constants")
 def test_data_that_a_program_in_single_precision_saw_before():
     problem = gb.Regression.half_mean(X, Y)
     with jax.enable_x64(False):
@@ -433,20 +411,17 @@ def test_data_that_a_program_in_single_precision_saw_before():
     simulated(problem=problem)  # no warning about single precision
 
 
-@bug("the flag's truth value is taken")
 def test_reduce_is_true_or_false():
     with pytest.raises(ValueError, match="reduce"):
         simulated(reduce="no")
 
 
-@bug("limits beyond int64 overflow", raises=TypeError)
 @pytest.mark.parametrize("until", [{"steps": 10**20}, {"time": 1e300}])
 def test_a_limit_beyond_all_counting_is_refused(until):
     with pytest.raises(ValueError, match="until"):
         setup(until=gb.Until(**until))
 
 
-@bug("an int gap is another dtype in the compiled program")
 def test_a_whole_number_as_gap_compiles_nothing_new():
     given = {"save_at": [0, 1, 2]}
     simulated(**given, until=gb.Until(gap=0.5, steps=7))
@@ -468,7 +443,6 @@ def parts(problem, net, params):
     return {"b": jnp.sum(params["W1"])}
 
 
-@bug("names are not compared with those of axes and of expanded dicts")
 @pytest.mark.parametrize(
     "record",
     [
@@ -486,7 +460,6 @@ def test_names_that_collide_are_refused_or_kept_apart(record):
         assert len(run.data.data_vars) == 2
 
 
-@bug("what an observable returns is not checked further")
 @pytest.mark.parametrize(
     "function",
     [
@@ -501,7 +474,6 @@ def test_what_cannot_be_recorded_is_named(function):
         simulated(record={"mine": function})
 
 
-@bug("a key with a slash is noticed when the run is saved")
 def test_keys_of_a_dict_can_be_saved(tmp_path):
     def slashed(problem, net, params):
         return {"b/c": jnp.sum(params["W1"])}
@@ -510,7 +482,6 @@ def test_keys_of_a_dict_can_be_saved(tmp_path):
         simulated(record={"a": slashed})
 
 
-@bug("all rows are measured, reached or not")
 def test_rows_that_were_not_reached_are_not_measured():
     seen = []
 
@@ -526,7 +497,6 @@ def test_rows_that_were_not_reached_are_not_measured():
 # --- files ------------------------------------------------------------------------------------
 
 
-@bug("Until keeps numpy's numbers, which json does not know")
 @pytest.mark.parametrize(
     ("moves", "until"),
     [
@@ -538,19 +508,16 @@ def test_numpy_numbers_can_be_saved(moves, until, tmp_path):
     simulated(moves, until=gb.Until(**until)).save(tmp_path / "run.nc")
 
 
-@bug("Until keeps a jax array, and the file then loses the whole setup")
 def test_a_limit_that_is_a_jax_array_can_be_saved(tmp_path):
     simulated(until=gb.Until(gap=jnp.asarray(1e-3), steps=50)).save(tmp_path / "run.nc")
     assert gb.load(tmp_path / "run.nc").setup is not None
 
 
-@bug("a setup that was loaded has forgotten which arguments were defaults")
 def test_a_loaded_setup_is_replaced_like_the_original(tmp_path):
     simulated(until=None).save(tmp_path / "run.nc")
     assert gb.load(tmp_path / "run.nc").setup.replace(dynamics=gb.Flow()).until.time == 1e4
 
 
-@bug("leaves are stored under joined names")
 @pytest.mark.parametrize("kind", ["nested", "colliding"])
 def test_own_parameters_survive_with_their_structure(kind, tmp_path):
     net, params = nested()
@@ -563,7 +530,6 @@ def test_own_parameters_survive_with_their_structure(kind, tmp_path):
     assert jax.tree.structure(back) == jax.tree.structure(run.final)
 
 
-@bug("files are readable by their owner alone, whatever the umask")
 def test_a_file_has_the_permissions_of_other_files(tmp_path):
     simulated().save(tmp_path / "run.nc")
     (tmp_path / "other").touch()
@@ -578,15 +544,14 @@ CHANGES = {
 }
 
 
-@bug("only some of the reading is inside the try")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_was_tampered_with_is_refused_with_a_sentence(change, tmp_path):
     path = tmp_path / "run.nc"
     simulated().save(path)
     with h5py.File(path, "a") as file:
-        about = json.loads(file["setup"].attrs["about"])
+        about = json.loads(file["about"].attrs["about"])
         CHANGES[change](about)
-        file["setup"].attrs["about"] = json.dumps(about)
+        file["about"].attrs["about"] = json.dumps(about)
     with pytest.raises(ValueError, match="path"):
         gb.load(path)
 
@@ -618,7 +583,6 @@ print("alive", flush=True)
 """
 
 
-@bug("HDF5 crashes the process after a write that failed")
 @pytest.mark.skipif(sys.platform == "win32", reason="no file size limits")
 def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path):
     done = subprocess.run(
@@ -648,13 +612,11 @@ def test_threads_do_not_see_each_other():
         np.testing.assert_array_equal(got[steps], theta)
 
 
-@bug("a gap that was not looked at is NaN, which jax_debug_nans forbids")
 def test_a_user_who_hunts_nans():
     with jax.debug_nans(True):
         assert simulated(until=gb.Until(steps=150)).status == "reached steps"
 
 
-@bug("None has no isatty", raises=AttributeError)
 def test_a_process_without_stderr(monkeypatch):
     monkeypatch.setattr("gradbias._progress.PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", None)

@@ -39,7 +39,8 @@ def _status(ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None) ->
     if ending is used_up and setup.limit is not None:
         clock = setup.limit  # a state that no longer moves is the state at the limit, too
     at = clock if dynamics.axis == "step" else float(dynamics.time(np.asarray([clock]))[0])
-    return Status(ending, int(at) if dynamics.axis == "step" else at, dynamics.axis)
+    at = int(at) if dynamics.axis == "step" else at
+    return Status(ending, at, dynamics.axis, setup.until.gap is not None)
 
 
 def _at_rest(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> Ending | None:

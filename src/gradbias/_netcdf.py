@@ -41,6 +41,7 @@ def _content(run: Run) -> Any:
         "ending": run.status.ending.name,
         "at": run.status.at,
         "axis": run.status.axis,
+        "asked": run.status.asked,
         "stats": run.stats,
         "setup": _plainly(run.setup, None, arrays),
         "final": _plainly(run.final, dict(named_leaves(run.final)), arrays),
@@ -79,7 +80,7 @@ def _run(data: xr.Dataset, stored: xr.Dataset) -> Run:
     if about["format"] != FORMAT:
         raise ValueError(f"it has format {about['format']}, this version reads {FORMAT}")
     setup, final, theta = (decode(about[name], arrays) for name in ("setup", "final", "theta"))
-    status = Status(Ending[about["ending"]], about["at"], about["axis"])
+    status = Status(Ending[about["ending"]], about["at"], about["axis"], about["asked"])
     return Run(setup, data, final, theta, status, about["stats"])
 
 

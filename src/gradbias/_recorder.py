@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ._members import Stack, over_members, stack
@@ -28,13 +29,22 @@ class View(NamedTuple):
 
 
 @eqx.filter_jit
-def _measure(views: Stack, states) -> dict[str, Any]:
-    """Every observable at every state, (rows, members, …); one state at a time is lifted."""
+def _measure(views: Stack, states, needed) -> dict[str, Any]:
+    """Every observable at the states of needed rows, (rows, members, …), one state at a time."""
 
     def member(own, state):
         return _observe(views.of(own), state)
 
-    return jax.lax.map(lambda row: over_members(member, False, views.own, row), states)
+    def measured(states):
+        return over_members(member, False, views.own, states)
+
+    def row(piece):
+        states, needed = piece
+        shapes = jax.eval_shape(measured, states)
+        skipped = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        return jax.lax.cond(needed, measured, lambda _: skipped, states)
+
+    return jax.lax.map(row, (states, needed))
 
 
 def _observe(view: View, state) -> dict[str, Any]:
@@ -123,7 +133,9 @@ class Recorder:
     def _measure(self, slots: range, rows: slice) -> None:
         padded = np.minimum(np.arange(self.batch) + slots.start, slots.stop - 1)
         states = jax.tree.map(lambda buffer: buffer[padded], self.waiting)
-        values = to_numpy(_measure(self.views, states)) if self.traced else {}
+        needed = self.seen[np.minimum(padded + self.first, self.total - 1)].any(axis=1)
+        needed &= np.arange(self.batch) < len(slots)
+        values = to_numpy(_measure(self.views, states, needed)) if self.traced else {}
         values |= self._measure_plain(slots) if self.plain else {}
         for name, value in values.items():
             kept = jax.tree.map(lambda v: v[: len(slots)], value)
@@ -142,7 +154,7 @@ class Recorder:
                     ]
                 )
         return {
-            name: jax.tree.map(lambda *rows: np.stack(rows), *map(_stacked, table))
+            name: _stacked(name, [_stacked(name, row) for row in table])
             for name, table in tables.items()
         }
 
@@ -172,8 +184,13 @@ def _put(target: Any, where: Any, value: Any) -> None:
         buffer[where] = leaf
 
 
-def _stacked(values: list[Any]) -> Any:
-    return jax.tree.map(lambda *v: np.stack([np.asarray(x, np.float64) for x in v]), *values)
+def _stacked(name: str, values: list[Any]) -> Any:
+    try:
+        return jax.tree.map(lambda *v: np.stack([np.asarray(x, np.float64) for x in v]), *values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"record[{name!r}] must give real numbers of the same shape every time: {error}"
+        ) from error
 
 
 def _traceable(setup: Setup, name: str, observable: Any) -> bool:
@@ -188,6 +205,10 @@ def _traceable(setup: Setup, name: str, observable: Any) -> bool:
         )
     except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
         return False
+    except Exception as error:
+        raise ValueError(f"record[{name!r}] cannot be measured: {error}") from error
+    if any(np.issubdtype(s.dtype, np.complexfloating) for s in jax.tree.leaves(shapes)):
+        raise ValueError(f"record[{name!r}] must be real, got complex numbers")
     size = 8 * sum(int(np.prod(s.shape)) for s in jax.tree.leaves(shapes))
     if size * len(setup.save_at) > LARGE_BYTES:
         warnings.warn(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ MOST_STEPS = 10**15  # beyond it, a clock would lose count
 DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, init=False)
 class Until:
     """When a run stops: at whichever of the named limits comes first.
 
@@ -34,21 +34,28 @@ class Until:
             does not depend on how the run is cut into pieces.
     """
 
-    steps: int | None = None
-    time: float | None = None
-    gap: float | None = None
-    check_every: int = 100
+    steps: int | None
+    time: float | None
+    gap: float | None
+    check_every: int
 
-    def __post_init__(self) -> None:
-        if self.steps is None and self.time is None and self.gap is None:
+    def __init__(
+        self,
+        steps: SupportsIndex | None = None,
+        time: SupportsFloat | None = None,
+        gap: SupportsFloat | None = None,
+        check_every: SupportsIndex = 100,
+    ):
+        if steps is None and time is None and gap is None:
             raise ValueError("until must name steps=, time= or gap=, got none of them")
-        named = {"check_every": checks.integer("until.check_every", self.check_every, at_least=1)}
-        if self.steps is not None:
-            named["steps"] = checks.integer("until.steps", self.steps, at_least=1)
-        if self.time is not None:
-            named["time"] = checks.number("until.time", self.time, above=0)
-        if self.gap is not None:
-            named["gap"] = checks.number("until.gap", self.gap, at_least=0)
+        every = checks.integer("until.check_every", check_every, at_least=1)
+        named = {"steps": None, "time": None, "gap": None, "check_every": every}
+        if steps is not None:
+            named["steps"] = checks.integer("until.steps", steps, at_least=1)
+        if time is not None:
+            named["time"] = checks.number("until.time", time, above=0)
+        if gap is not None:
+            named["gap"] = checks.number("until.gap", gap, at_least=0)
         for name, value in named.items():
             object.__setattr__(self, name, value)
 

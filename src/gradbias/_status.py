@@ -28,13 +28,8 @@ SENTENCES = {
         "The excess loss no longer falls at this integrator's tolerance, or in double precision; "
         "a smaller rtol and atol in Flow, or a larger gap in Until, would end in `converged`."
     ),
-    Ending.REACHED_STEPS: (
-        "All steps were taken. A gap that was asked for was not seen on the way, at the steps "
-        "divisible by check_every: more steps or a larger learning rate may reach it."
-    ),
-    Ending.REACHED_TIME: (
-        "The time is up. A gap that was asked for was not reached: more time may do."
-    ),
+    Ending.REACHED_STEPS: "All steps were taken.",
+    Ending.REACHED_TIME: "The time is up.",
     Ending.STUCK_AT_A_SADDLE: (
         "The gradient vanishes far from zero excess loss. Probable causes: (1) the init is zero or "
         "very small, and the run needs more time to leave the origin; (2) the init is balanced "
@@ -59,6 +54,12 @@ SENTENCES = {
 }
 
 
+MISSED = (
+    " The excess loss was not seen at or below the gap that was asked for (Descent looks on steps "
+    "divisible by check_every): more steps or time, or a larger gap, would do."
+)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Status:
     """How and where a run ended.
@@ -69,16 +70,20 @@ class Status:
         ending: why it stopped.
         at: the step or time of it.
         axis: "step" or "time".
+        asked: was there a gap to reach?
     """
 
     ending: Ending
     at: float
     axis: str
+    asked: bool = False
 
     @property
     def sentence(self) -> str:
         """What this means and what to do about it."""
-        return SENTENCES[self.ending]
+        limits = (Ending.REACHED_STEPS, Ending.REACHED_TIME)
+        missed = self.asked and self.ending in limits
+        return SENTENCES[self.ending] + (MISSED if missed else "")
 
     @property
     def where(self) -> str:

@@ -58,9 +58,10 @@ def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
     if single:
         listed = ", ".join(f"{c.dtype} of shape {c.shape}" for c in single[:3])
         warnings.warn(
-            f"{what} holds constants in single precision ({listed}), made while jax was in single "
-            "precision: seven digits are all that results can have. Make them with numpy instead "
-            "of jax.numpy, or inside `with gradbias.float64():`",
+            f"{what} holds constants in single precision ({listed}): seven digits are all that "
+            "results can have. Make them with numpy instead of jax.numpy, or inside `with "
+            "gradbias.float64():`. A numpy array that a program in single precision has used "
+            "before stays single in jax's memory: use a copy of it.",
             stacklevel=2,
         )
     return shapes

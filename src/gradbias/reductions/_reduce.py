@@ -73,7 +73,7 @@ class Reduction(eqx.Module):
     certificate: float = eqx.field(static=True)
 
 
-def reduce(problem: Problem, net: Net, params: dict[str, Any]) -> Reduction | str:
+def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     """The exact closure of a run, or a sentence that says why there is none."""
     if not isinstance(net, ChainNet):
         return f"{type(net).__name__} is not a product of matrices"
