@@ -29,6 +29,7 @@ _NAMES = {
     "Setup": "_setup",
     "Until": "_setup",
     "simulate": "_simulate",
+    "sweep": "_sweep",
     "Run": "_run",
     "load": "_run",
     "float64": "numerics.precision",

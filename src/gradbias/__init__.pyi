@@ -12,6 +12,7 @@ from ._run import load as load
 from ._setup import Setup as Setup
 from ._setup import Until as Until
 from ._simulate import simulate as simulate
+from ._sweep import sweep as sweep
 from .dynamics import Descent as Descent
 from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow

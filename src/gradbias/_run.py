@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -137,15 +138,11 @@ def _dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset
     coords: dict[str, Any] = {axis: setup.save_at}
     if axis == "step":
         coords["time"] = ("step", setup.dynamics.time(setup.save_at))
-    variables = []
-    for name, value in values.items():
-        if isinstance(value, dict):
-            for leaf, array in named_leaves(value):
-                full = f"{name}_{leaf}"
-                variables.append((full, (_dims(axis, full, None, array), array)))
-        else:
-            dims = setup.record[name].dims(setup.problem, setup.net)
-            variables.append((name, (_dims(axis, name, dims, value), value)))
+    measured = jax.tree.map(lambda v: v[:, None], values)
+    variables = {
+        name: ((axis, *dims), array[:, 0])
+        for name, (dims, array) in variables_of(setup, measured).items()
+    }
     attrs = {
         "configuration": json.dumps(_configuration(setup)),
         "convention": json.dumps(CONVENTION),
@@ -153,28 +150,41 @@ def _dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset
         "seed": json.dumps(setup.key),
         "status": json.dumps(str(status)),
     }
-    return xr.Dataset(_distinct(variables), coords, attrs)
+    return xr.Dataset(variables, coords, attrs)
 
 
-def _dims(axis: str, name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[str, ...]:
-    rest = array.ndim - 1
-    if dims is None or len(dims) != rest:
-        dims = tuple(f"{name}_axis{i}" for i in range(rest))
-    return (axis, *dims)
+def variables_of(
+    setup: Setup, values: dict[str, Any]
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The variables of measured values (rows, members, …), with the names of their own axes.
 
-
-def _distinct(variables: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The variables of a dataset, whose names must tell them apart, from axes as well."""
-    result: dict[str, Any] = {}
-    axes = {dim for _, (dims, _) in variables for dim in dims} | {"step", "time"}
-    for name, value in variables:
-        if name in result or name in axes:
-            taken = "another variable" if name in result else "an axis"
+    A dict of arrays becomes a variable for each. Names must tell variables from each other and
+    from axes.
+    """
+    found: list[tuple[str, tuple[str, ...], np.ndarray]] = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            leaves = [(f"{name}_{leaf}", array) for leaf, array in named_leaves(value)]
+            found += [(full, _dims(full, None, array), array) for full, array in leaves]
+        else:
+            dims = setup.record[name].dims(setup.problem, setup.net)
+            found.append((name, _dims(name, dims, value), value))
+    axes = {dim for _, dims, _ in found for dim in dims} | {"step", "time"}
+    names = [name for name, _, _ in found]
+    for name in names:
+        if names.count(name) > 1 or name in axes:
+            taken = "an axis" if name in axes else "another variable"
             raise ValueError(f"record: {name!r} is also the name of {taken}; choose another")
         if "/" in name:
             raise ValueError(f"record: {name!r} must not contain '/'")
-        result[name] = value
-    return result
+    return {name: (dims, array) for name, dims, array in found}
+
+
+def _dims(name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[str, ...]:
+    rest = array.ndim - 2
+    if dims is None or len(dims) != rest:
+        return tuple(f"{name}_axis{i}" for i in range(rest))
+    return dims
 
 
 def _configuration(setup: Setup) -> dict[str, Any]:

@@ -20,7 +20,7 @@ SOLVER = diffrax.Dopri8()
 ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
 # A run whose time grows by less than this in so many steps would need hours to double it: the
 # problem is stiff, or its loss has kinks on which an adaptive method grinds.
-CRAWL_STEPS, CRAWL_GROWTH = 20_000, 1e-3
+CRAWL_STEPS, CRAWL_GROWTH = 5_000, 2.5e-4
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
 
