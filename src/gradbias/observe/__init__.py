@@ -2,6 +2,7 @@
 
 from ._balance import gap, imbalance, imbalance_of, pair_imbalance
 from ._base import Observable
+from ._charges import charge_drift, charges
 from ._curvature import hessian_trace, sharpness
 from ._interpolators import interpolator_dimension
 from ._predictor import distance_to, loss, params, theta
@@ -12,6 +13,8 @@ from ._spectra import effective_rank, singular_values
 __all__ = [
     "Observable",
     "as_observable",
+    "charge_drift",
+    "charges",
     "distance_to",
     "effective_rank",
     "gap",

@@ -1,0 +1,31 @@
+"""The charges of a net's symmetries, and the exact amounts by which steps move them."""
+
+from typing import Any
+
+from ._base import Measurement, Observable, refuse
+from ._running import running
+
+
+class Charges(Observable):
+    """θᵀAθ for every symmetry that the net lists, a variable for each."""
+
+    @property
+    def name(self) -> str:
+        return "charges"
+
+    def bind(self, problem, net) -> Measurement:
+        if not net.symmetries():
+            refuse(self, "a net that lists symmetries", net)
+        return self
+
+    def __call__(self, problem, net, params) -> Any:
+        return {name: s.charge(params) for name, s in net.symmetries().items()}
+
+
+def charge_increments(problem, net, params, gradient, lr) -> Any:
+    """lr²·gᵀAg: what a step of SGD adds to each charge, exactly, without momentum and decay."""
+    return {name: lr**2 * s.form(gradient, gradient) for name, s in net.symmetries().items()}
+
+
+charges = Charges()
+charge_drift = running(charge_increments)
