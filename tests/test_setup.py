@@ -139,7 +139,8 @@ def test_population_refuses_what_it_cannot_know():
         made(problem=problem, dynamics=gb.Descent(0.1, gb.Replay(np.zeros((9, 2), int))),
              until=gb.Until(steps=9))  # fmt: skip
     net = gb.MLP([9, 2], "tanh")
-    for moves in (gb.Descent(0.1), gb.Flow()):
+    laws = (gb.Descent(0.1, gb.Isotropic(0.1)), gb.Diffusion(0.1, gb.Minibatch(2), 0.01))
+    for moves in (gb.Descent(0.1), gb.Flow(), *laws):
         with pytest.raises(ValueError, match="linear nets only"):
             made(problem=problem, net=net, params=gb.init.gaussian(net, 1.0), dynamics=moves)
 

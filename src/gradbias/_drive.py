@@ -245,12 +245,16 @@ def _next_calls(calls: int, seconds: float) -> int:
     return int(np.clip(wanted, max(calls // 8, 1), min(calls * 8, 10**9)))
 
 
+def _one_segment(start: int, target: int, slots: int) -> Plan:
+    targets = np.full(slots, target)
+    return Plan(np.concatenate([[start], targets[1:]]), targets, np.zeros(slots, bool))
+
+
 def _rests(start: Start, state: State, slots: int) -> bool:
     """Does one more step change nothing? A cycle, too, ends a segment as it began."""
     alone, clock = Ensemble([start]), int(state.clock[0])
     drives, _ = alone.drives(state, 1)
-    once = Plan(*np.full((2, slots), clock + 1), np.zeros(slots, bool))
-    once.starts[0] = clock
+    once = _one_segment(clock, clock + 1, slots)
     moved, _ = alone.advance(_with_codes(state, np.asarray([RUNNING])), once, drives)
     return all(
         np.array_equal(a, b)
@@ -266,8 +270,7 @@ def _first_bad_step(start: Start, state: State, plan: Plan) -> tuple[State, int]
     while high - low > 1:
         middle = (low + high) // 2
         drives, _ = alone.drives(state, middle - low)
-        ends = np.full(slots, middle)
-        once = Plan(np.concatenate([[low], ends[1:]]), ends, np.zeros(slots, bool))
+        once = _one_segment(low, middle, slots)
         tried, _ = alone.advance(_with_codes(state, np.asarray([RUNNING])), once, drives)
         if tried.code[0] == DIVERGED:
             high = middle

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..nets import LinearNet, Net
-from ..noise import Noise
+from ..nets import Net
+from ..noise import DataNoise, Noise
 from ..numerics import checks, counter
-from ..problems import Population, Problem
-from ._gradient import decayed, gradient
+from ..problems import Problem
+from ._gradient import decayed, gradient, need_expectation
 from ._protocol import Dynamics, State, Stepper, System
 from ._schedules import Schedule, elapsed, rates, steps_for
 
@@ -117,11 +117,8 @@ class Descent(Dynamics):
             rates(self.lr, 0, int(min(LOOKAHEAD, np.inf if limit is None else limit)))
         if self.noise is not None:
             self.noise.check(problem, None if limit is None else int(limit))
-        elif isinstance(problem, Population) and not isinstance(net, LinearNet):
-            raise ValueError(
-                f"noise must give fresh samples for {net!r} on Population, got None: exact "
-                "expectations are known for linear nets only"
-            )
+        if not isinstance(self.noise, DataNoise):
+            need_expectation("Descent without data noise", problem, net)
 
     def stepper(self, params, key: int) -> DescentStepper:
         return DescentStepper(

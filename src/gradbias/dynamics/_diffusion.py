@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..nets import LinearNet, Net
+from ..nets import Net
 from ..noise import Noise, Replay, Spread
 from ..numerics import checks, counter
-from ..problems import Population, Problem
-from ._gradient import decayed, gradient
+from ..problems import Problem
+from ._gradient import decayed, gradient, need_expectation
 from ._protocol import Dynamics, State, Stepper, System
 
 
@@ -35,8 +35,9 @@ class DiffusionStepper(Stepper):
         size = spread.size(system.problem, system.net, state.params)
 
         def step(k, carry):
+            params, sums = carry
             z = counter.normal(counter.stream(self.key, k, "Diffusion"), size)
-            return self.step(system, spread, *carry, z)
+            return self.step(system, spread, params, sums, z)
 
         params, sums = jax.lax.fori_loop(start, target, step, (state.params, state.sums))
         return State(params, sums, target, spread, state.code)
@@ -85,11 +86,7 @@ class Diffusion(Dynamics):
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
 
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
-        if isinstance(problem, Population) and not isinstance(net, LinearNet):
-            raise ValueError(
-                "Diffusion on Population needs exact expectations, known for linear nets only, "
-                f"got {net!r}"
-            )
+        need_expectation("Diffusion", problem, net)
         self.noise.check(problem, None if limit is None else int(limit))
 
     def stepper(self, params, key: int) -> DiffusionStepper:

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..nets import LinearNet, Net
+from ..nets import Net
 from ..numerics import checks
-from ..problems import Population, Problem
-from ._gradient import decayed, gradient
+from ..problems import Problem
+from ._gradient import decayed, gradient, need_expectation
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepper, System
 
 SOLVER = diffrax.Dopri8()
@@ -172,11 +172,7 @@ class Flow(Dynamics):
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
 
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
-        if isinstance(problem, Population) and not isinstance(net, LinearNet):
-            raise ValueError(
-                "Flow on Population needs exact expectations, known for linear nets only, "
-                f"got {net!r}"
-            )
+        need_expectation("Flow", problem, net)
 
     def stepper(self, params, key: int) -> FlowStepper:
         atol = self.atol if self.atol is not None else np.asarray(1e-11 * _scale(params))

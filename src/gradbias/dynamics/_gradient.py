@@ -7,7 +7,7 @@ import jax
 from ..nets import LinearNet, Net
 from ..nets._base import as_matrix
 from ..numerics.precision import require_float64
-from ..problems import Batch
+from ..problems import Batch, Population, Problem
 from ..problems._base import Quadratic
 
 
@@ -22,6 +22,15 @@ def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta, batch))[0]
     return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
+
+
+def need_expectation(what: str, problem: Problem, net: Net) -> None:
+    """Refuse what needs the gradient of an expectation that nobody can compute."""
+    if isinstance(problem, Population) and not isinstance(net, LinearNet):
+        raise ValueError(
+            f"{what} on Population needs exact expectations, known for linear nets only, got "
+            f"{net!r}: draw fresh samples, with Descent(lr, gb.Minibatch(batch_size))"
+        )
 
 
 def decayed(grads, params, weight_decay) -> Any:
