@@ -31,8 +31,12 @@ DRAWS = {
     "kaiming": lambda key: gb.init.kaiming(NET, key=key)["W1"],
     "kaiming uniform": lambda key: gb.init.kaiming(NET, key=key, uniform=True)["W1"],
     "jitter": lambda key: gb.init.jitter(NET, ZERO, 1.0, key=key)["W1"],
-    "gaussian data": data("problems.gaussian"),
-    "sparse data": data("problems.sparse"),
+    "gaussian data": lambda key: gb.problems.gaussian(SIZE, SIZE, key=key).X,
+    "teacher": lambda key: gb.problems.gaussian_teacher(SIZE, SIZE, key=key),
+    "whitened data": lambda key: gb.problems.whitened(SIZE, SIZE, key=key).X,
+    "orthogonal data": lambda key: gb.problems.orthogonal(SIZE, key=key).X,
+    "sparse data": lambda key: gb.problems.sparse(SIZE, SIZE, 3, "gaussian", key=key).X,
+    "relu data": lambda key: gb.problems.relu_teacher(SIZE, SIZE, key=key).X,
     "Population": lambda key: gb.Population(np.eye(SIZE), np.eye(SIZE), np.eye(SIZE)).sample(
         SIZE, key=key
     )[0],
@@ -72,9 +76,8 @@ def test_keys_repeat_and_differ(name):
 
 
 def test_the_same_key_for_data_and_init_leaves_v1_outside_the_row_space():
-    X = generator(0, "problems.gaussian").standard_normal((40, 100))
+    problem = gb.problems.gaussian(n=40, d=100, key=0)
     net = gb.Rank1(100, 3, 100)
     v1 = gb.init.gaussian(net, 0.1, key=0)["v1"]
-    problem = gb.Regression.mean(X, X[:, 0])
     outside = v1 - problem.row_space @ (problem.row_space.T @ v1)
     assert np.linalg.norm(outside) / np.linalg.norm(v1) > 0.5
