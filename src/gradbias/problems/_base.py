@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ._batch import Batch
@@ -58,6 +59,43 @@ class Problem(eqx.Module):
     def at_edge(self, theta) -> Any:
         """A (d, k) predictor in the shape that the user's labels suggest."""
         return theta[..., 0] if self.vector else theta
+
+
+class FiniteData(Problem):
+    """A problem made of samples: inputs X (n, d), labels Y (n, k) or (n,)."""
+
+    X: eqx.AbstractVar[Any]
+    Y: eqx.AbstractVar[Any]
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.X.shape[1]
+
+    @property
+    def k(self) -> int:
+        return 1 if self.vector else self.Y.shape[1]
+
+    @property
+    def vector(self) -> bool:
+        return self.Y.ndim == 1
+
+
+def checked_data(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and labels, a sample a row; a ValueError says what does not fit."""
+    inputs = checks.array("X", X, ndim=(2,))
+    labels = checks.array("Y", Y, ndim=(1, 2))
+    if 0 in inputs.shape or 0 in labels.shape:
+        raise ValueError(f"X and Y must not be empty, got shapes {inputs.shape} and {labels.shape}")
+    if len(inputs) != len(labels):
+        raise ValueError(
+            f"X and Y must have the same number of rows, got {len(inputs)} and {len(labels)}"
+        )
+    return inputs, labels
 
 
 class Quadratic(eqx.Module):

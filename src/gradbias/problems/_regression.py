@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.linalg import SVD, thin_svd
-from ._base import QuadraticProblem
+from ._base import FiniteData, QuadraticProblem, checked_data
 from ._batch import Batch, rows, weighted
 
 
@@ -51,7 +51,7 @@ class Rows(eqx.Module):
         """The (d, k) gradient of ⟨cotangent, outputs⟩ in the predictor (jax-level)."""
 
 
-class Regression(QuadraticProblem, Rows):
+class Regression(FiniteData, QuadraticProblem, Rows):
     r"""Least squares, $L(\Theta) = \mathrm{weight}\cdot\|X\Theta - Y\|_F^2$.
 
     The papers normalise differently, so the weight is explicit; `Regression.mean`, `.half_mean`
@@ -68,17 +68,8 @@ class Regression(QuadraticProblem, Rows):
     weight: Any
 
     def __init__(self, X: ArrayLike, Y: ArrayLike, weight: float):
-        self.X = checks.array("X", X, ndim=(2,))
-        self.Y = checks.array("Y", Y, ndim=(1, 2))
+        self.X, self.Y = checked_data(X, Y)
         self.weight = np.asarray(checks.number("weight", weight, above=0))
-        if 0 in self.X.shape or 0 in self.Y.shape:
-            raise ValueError(
-                f"X and Y must not be empty, got shapes {self.X.shape} and {self.Y.shape}"
-            )
-        if len(self.X) != len(self.Y):
-            raise ValueError(
-                f"X and Y must have the same number of rows, got {len(self.X)} and {len(self.Y)}"
-            )
 
     @classmethod
     def mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
@@ -96,23 +87,6 @@ class Regression(QuadraticProblem, Rows):
     def half_sum(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
         """L = ½‖XΘ − Y‖²."""
         return cls(X, Y, 0.5)
-
-    @property
-    def n(self) -> int:
-        """The number of samples."""
-        return self.X.shape[0]
-
-    @property
-    def d(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def k(self) -> int:
-        return 1 if self.vector else self.Y.shape[1]
-
-    @property
-    def vector(self) -> bool:
-        return self.Y.ndim == 1
 
     @property
     def labels(self) -> Any:

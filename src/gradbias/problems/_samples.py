@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
-from ._base import Problem
+from ._base import FiniteData, checked_data
 from ._batch import Batch, rows, weighted
 
 
-class Samples(Problem):
+class Samples(FiniteData):
     """L = (1/n) Σ loss(output_i, y_i): simulation, charges and noise for any loss.
 
     Args:
@@ -33,33 +33,7 @@ class Samples(Problem):
         if not callable(loss):
             raise ValueError(f"loss must be a function of (output, y), got {loss!r:.80}")
         self.per_sample = loss
-        self.X = checks.array("X", X, ndim=(2,))
-        self.Y = checks.array("Y", Y, ndim=(1, 2))
-        if 0 in self.X.shape or 0 in self.Y.shape:
-            raise ValueError(
-                f"X and Y must not be empty, got shapes {self.X.shape} and {self.Y.shape}"
-            )
-        if len(self.X) != len(self.Y):
-            raise ValueError(
-                f"X and Y must have the same number of rows, got {len(self.X)} and {len(self.Y)}"
-            )
-
-    @property
-    def n(self) -> int:
-        """The number of samples."""
-        return self.X.shape[0]
-
-    @property
-    def d(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def k(self) -> int:
-        return 1 if self.vector else self.Y.shape[1]
-
-    @property
-    def vector(self) -> bool:
-        return self.Y.ndim == 1
+        self.X, self.Y = checked_data(X, Y)
 
     def loss(self, theta) -> Any:
         matrix = self.as_predictor(theta)
