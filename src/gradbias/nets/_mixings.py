@@ -36,13 +36,13 @@ class Pair(Symmetry):
 
     def form(self, x, y) -> Any:
         Lx, Rx = self._layers(x)
-        Ly, Ry = self._layers(y)
+        Ly, Ry = (Lx, Rx) if x is y else self._layers(y)
         lefts, rights = list(zip(Lx, Ly, strict=True)), list(zip(Rx, Ry, strict=True))
         if self.B is not None:
             up = sum(((a @ self.B) * b).sum() for a, b in lefts)
             return up - sum(((self.B @ a) * b).sum() for a, b in rights)
-        matrix = sum(a.T @ b for a, b in lefts) - sum(a @ b.T for a, b in rights)
-        return (matrix + matrix.T) / 2
+        matrix: Any = sum(a.T @ b for a, b in lefts) - sum(a @ b.T for a, b in rights)
+        return matrix if x is y else (matrix + matrix.T) / 2
 
     def apply(self, params, weights=1.0) -> dict[str, Any]:
         M = self._matrix("weights", weights, params)
@@ -59,7 +59,7 @@ class Pair(Symmetry):
             square = square + sum(((self.B @ b) ** 2).sum() for b in R)
             return module(square).sqrt(square)
         # The generator of the entry (a, b) has B = (e_a e_bᵀ + e_b e_aᵀ)/2.
-        norms = sum((a * a).sum(axis=0) for a in L) + sum((b * b).sum(axis=1) for b in R)
+        norms: Any = sum((a * a).sum(axis=0) for a in L) + sum((b * b).sum(axis=1) for b in R)
         square = (norms[:, None] + norms[None, :]) / 4 * (1 + np.eye(len(norms), dtype=norms.dtype))
         return module(square).sqrt(square)
 

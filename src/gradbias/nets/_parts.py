@@ -28,12 +28,12 @@ class Part(NamedTuple):
     """Some entries of one parameter."""
 
     name: str
-    index: tuple[int | Span, ...] = ()
+    where: tuple[int | Span, ...] = ()
 
     @property
     def key(self) -> tuple[int | slice, ...]:
         """What goes between the brackets."""
-        return tuple(slice(*i) if isinstance(i, Span) else i for i in self.index)
+        return tuple(slice(*i) if isinstance(i, Span) else i for i in self.where)
 
     def of(self, params) -> Any:
         """These entries of `params`."""
@@ -110,7 +110,7 @@ def changed(params, changes: Sequence[tuple[Part, Any]]) -> dict[str, Any]:
     result = dict(params)
     for p, value in changes:
         old = result[p.name]
-        if not p.index:
+        if not p.where:
             result[p.name] = value
         elif checks.is_jax(value) or checks.is_jax(old):
             result[p.name] = jnp.asarray(old).at[p.key].set(value)

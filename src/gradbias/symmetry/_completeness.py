@@ -3,15 +3,21 @@
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
+from ..nets import Deep
 from ..nets._mixings import Pair
 from ..nets._parts import changed, zeros
 from ..numerics.precision import host
-from ._coordinates import Coordinates, coordinates
+from ._coordinates import Coordinates, by_size, coordinates
 from ._minimiser import ACCEPTED, linearised, minimiser
 
-TOLERANCE = 1e-10  # singular values below this, relative to the largest, are zero
+# Singular values, relative to the largest: those below are rounding, those above are not zero,
+# and with one in between the rank is not known.
+ZERO, NOT_ZERO = 1e-13, 1e-8
+UNCLEAR = (
+    "params: the count is not clear here, with a singular value of {:.0e} of the largest: the "
+    "start is close to a degenerate one, or its layers are of very different sizes"
+)
 
 
 class Completeness(int):
@@ -25,8 +31,7 @@ class Completeness(int):
         constants: the rank of the differentials of all constants on it.
         rotations: hidden rotations that leave all constants unchanged.
         gap: the smallest singular value counted as non-zero over the largest counted as zero, in
-            the least clear of the decisions (rounding, where none was). Below 100 the number should
-            not be trusted.
+            the least clear of the decisions (over rounding, where none was).
         distance: how far the point is from the manifold and from the constants of the start,
             relatively.
     """
@@ -98,13 +103,14 @@ def completeness(setup: Any) -> Completeness:
     """
     space = coordinates(setup.problem, setup.net, setup.params)
     flat, distance = minimiser(space)
-    here = linearised(space, flat)
     if not distance <= ACCEPTED:
         raise ValueError(
             f"params: no minimiser with the constants of the start was found (relative distance "
             f"{distance:.1e}); probable causes: (1) gradient flow from here ends at a saddle, "
             "(2) the net cannot fit the data, (3) the scales of the layers differ by more than 1e8"
         )
+    space, flat = by_size(space, flat)
+    here = linearised(space, flat)
     J, K = here.J[:, space.moves], here.K[:, space.moves]
     rank_J, tangent, gap_J = _kernel(J)
     rank_K, gap_K = _rank_of_constants(K, K @ tangent)
@@ -119,7 +125,7 @@ def _rank_of_constants(full: np.ndarray, projected: np.ndarray) -> tuple[int, fl
     full, projected = full[before > 0], projected[before > 0] / before[before > 0, None]
     lengths = np.linalg.norm(projected, axis=1)
     _, gap = _decided(np.sort(lengths)[::-1], 1.0)
-    kept = lengths > TOLERANCE
+    kept = lengths >= NOT_ZERO
     rank, gap_rank = _rank(projected[kept] / lengths[kept, None])
     return rank, min(gap, gap_rank)
 
@@ -135,6 +141,8 @@ def _rotations(space: Coordinates, flat: np.ndarray) -> tuple[int, float]:
         tied = space.tied.get(name, np.zeros((0, 1)))
         stabiliser, gap = _stabiliser(symmetry.charge(start) / scale, tied / np.sqrt(scale))
         gaps.append(gap)
+        if stabiliser and isinstance(space.net, Deep):
+            _refuse_tiny(start[symmetry.left[0].name], start[symmetry.right[0].name])
         for turn in stabiliser:
             moved = changed(zeros(end), symmetry.turned(end, turn, -turn))
             directions.append(np.concatenate([moved[k].ravel() for k in sorted(moved)]))
@@ -144,16 +152,23 @@ def _rotations(space: Coordinates, flat: np.ndarray) -> tuple[int, float]:
     return rank, min(*gaps, gap)
 
 
+def _refuse_tiny(left: np.ndarray, right: np.ndarray) -> None:
+    """Charges are squares: of directions of 1e-8 they cannot tell what leaves them unchanged."""
+    sizes = np.linalg.svd(np.vstack([left, right.T]), compute_uv=False)
+    if (sizes[-1] / sizes[0]) ** 2 < ZERO:
+        raise ValueError(UNCLEAR.format(sizes[-1] / sizes[0]))
+
+
 def _stabiliser(charge: np.ndarray, tied: np.ndarray) -> tuple[list[np.ndarray], float]:
     """Antisymmetric matrices that commute with the charge and annihilate the tied rows."""
+    tied = np.linalg.qr(tied)[1] if tied.size else np.zeros((0, len(charge)))
     turns, columns = [], []
     for a, b in zip(*np.triu_indices(len(charge), 1), strict=True):
         turn = np.zeros_like(charge)
         turn[a, b], turn[b, a] = 1.0, -1.0
         turns.append(turn)
         commutator = charge @ turn - turn @ charge
-        lost = tied @ turn if tied.size else tied
-        columns.append(np.concatenate([commutator.ravel(), lost.ravel()]))
+        columns.append(np.concatenate([commutator.ravel(), (tied @ turn).ravel()]))
     if not turns:
         return [], np.inf
     _, kernel, gap = _kernel(np.stack(columns, axis=1), largest=1.0)
@@ -162,7 +177,8 @@ def _stabiliser(charge: np.ndarray, tied: np.ndarray) -> tuple[list[np.ndarray],
 
 def _kernel(matrix: np.ndarray, largest: float | None = None) -> tuple[int, np.ndarray, float]:
     """Rank, an orthonormal basis of the kernel, and the gap between the two."""
-    _, s, Vt = scipy.linalg.svd(matrix, full_matrices=True)
+    wide = matrix.shape[0] < matrix.shape[1]  # else the thin one has all of Vt
+    _, s, Vt = np.linalg.svd(matrix, full_matrices=wide)
     rank, gap = _decided(s, largest)
     return rank, Vt[rank:].T, gap
 
@@ -170,14 +186,16 @@ def _kernel(matrix: np.ndarray, largest: float | None = None) -> tuple[int, np.n
 def _rank(matrix: np.ndarray) -> tuple[int, float]:
     if 0 in matrix.shape:
         return 0, np.inf
-    return _decided(scipy.linalg.svdvals(matrix), None)
+    return _decided(np.linalg.svd(matrix, compute_uv=False), None)
 
 
 def _decided(s: np.ndarray, largest: float | None) -> tuple[int, float]:
     """How many singular values are not zero, and the ratio of those around the cut."""
     top = s.max(initial=0.0) if largest is None else largest
-    kept = s[s > TOLERANCE * top]
     if top == 0:
         return 0, np.inf
-    dropped = max(s[len(kept) :].max(initial=0.0), np.finfo(float).eps * top)
-    return len(kept), float(kept.min(initial=np.inf if len(kept) else TOLERANCE * top) / dropped)
+    kept, dropped = s[s >= NOT_ZERO * top], s[s < NOT_ZERO * top].max(initial=0.0)
+    if dropped > ZERO * np.sqrt(len(s)) * top:
+        raise ValueError(UNCLEAR.format(dropped / top))
+    lowest = kept.min(initial=np.inf) if len(kept) else NOT_ZERO * top
+    return len(kept), float(lowest / max(dropped, np.finfo(float).eps * top))

@@ -5,6 +5,8 @@ sides. Chain nets close in small invariant subspaces, one for each layer; a full
 moves its first layer in the row space of the data; a diagonal net freezes log|u/v| outside it.
 """
 
+import dataclasses
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -21,7 +23,8 @@ from ..numerics import checks
 from ..problems import Problem, QuadraticProblem, Regression
 from ._check import require
 
-TOLERANCE = 1e-13  # on directions, relative to the norm of their factor
+# Directions in a layer, relative to its norm: those below are rounding, those above are there.
+ZERO, NOT_ZERO = 1e-12, 1e-6
 
 
 class LogRatio(eqx.Module):
@@ -87,6 +90,29 @@ class Coordinates(eqx.Module):
         return ravel_pytree(self.params)[1](flat)
 
 
+def by_size(space: Coordinates, flat: np.ndarray) -> tuple[Coordinates, np.ndarray]:
+    """A chain in hidden bases that sort directions by size at a point, and the point in them.
+
+    Constants of small directions can then be told from rounding: each is a row of its own.
+    """
+    if not isinstance(space.net, Deep):
+        return space, flat
+    names = [f"W{k}" for k in range(1, len(space.net.dims))]
+    point = {name: np.asarray(leaf) for name, leaf in space.unravel(flat).items()}
+    turns = [np.eye(len(point["W1"]))]
+    for left, right in itertools.pairwise(names):
+        both = np.vstack([point[left], point[right].T])
+        turns.append(scipy.linalg.svd(both, full_matrices=True)[2].T)
+    turns.append(np.eye(point[names[-1]].shape[1]))
+
+    def turned(params):
+        return {n: turns[k].T @ params[n] @ turns[k + 1] for k, n in enumerate(names)}
+
+    tied = {name: rows @ turns[1] for name, rows in space.tied.items()}
+    moved = dataclasses.replace(space, params=turned(space.params), tied=tied)
+    return moved, np.array(ravel_pytree(turned(point))[0])
+
+
 def coordinates(problem: Problem, net: Net, params: Any) -> Coordinates:
     """The coordinates of a run, or a ValueError if its minimisers are not known."""
     if not isinstance(problem, QuadraticProblem):
@@ -96,6 +122,8 @@ def coordinates(problem: Problem, net: Net, params: Any) -> Coordinates:
     if problem.rank == 0:
         raise ValueError("completeness needs data that are not zero: nothing moves here")
     params = jax.tree.map(lambda leaf: checks.array("params", leaf), params)
+    if isinstance(net, MLP) and net.activation == "linear" and not net.bias:
+        net = Deep(net.dims)
     if isinstance(net, ChainNet):
         return _chain(problem, net, params)
     if isinstance(net, Diagonal):
@@ -114,7 +142,23 @@ def _chain(problem: QuadraticProblem, net: ChainNet, params) -> Coordinates:
     small = {f"W{k + 1}": bases[k].T @ F @ bases[k + 1] for k, F in enumerate(factors)}
     outside = (factors[0] - first @ (first.T @ factors[0])) @ bases[1]
     target = first.T @ problem.min_norm.reshape(problem.d, problem.k)
-    return _made(Deep(dims), small, np.eye(len(target)), target, tied={"W1-W2": outside})
+    small["outside"] = outside
+    small, target = _of_one_size(small, target)
+    tied = {"W1-W2": small.pop("outside")}
+    return _made(Deep(dims), small, np.eye(len(target)), target, tied=tied)
+
+
+def _of_one_size(params: dict[str, Any], target: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+    """Parameters and labels of size one, for nets that are homogeneous in all parameters.
+
+    A common factor of the parameters changes no rank. Nor does one of the labels, except at
+    isolated values: ranks on an algebraic family are generic. Without it, a start of 1e-6 ends so
+    near to a net of lower rank that rounding decides the count.
+    """
+    moving = [leaf for name, leaf in params.items() if name != "outside"]
+    size = np.sqrt(np.mean(np.concatenate([leaf.ravel() for leaf in moving]) ** 2)) or 1.0
+    labels = np.sqrt(np.mean(target**2)) or 1.0
+    return {name: leaf / size for name, leaf in params.items()}, target / labels
 
 
 def _closure(factors: list[np.ndarray], first: np.ndarray) -> list[np.ndarray]:
@@ -132,16 +176,25 @@ def _closure(factors: list[np.ndarray], first: np.ndarray) -> list[np.ndarray]:
 
 def _span(*columns: np.ndarray) -> np.ndarray:
     U, s, _ = scipy.linalg.svd(np.hstack(columns), full_matrices=False)
-    return U[:, s > TOLERANCE]
+    unclear = s[(s > ZERO) & (s < NOT_ZERO)]
+    if len(unclear):
+        raise ValueError(
+            f"params: it is not clear which directions move, a layer has one of {unclear[0]:.0e} "
+            "of its norm: the start is too close to a degenerate one, such as a balanced one"
+        )
+    return U[:, s > ZERO]
 
 
 def _diagonal(problem: QuadraticProblem, net: Diagonal, params) -> Coordinates:
     u_moves, v_moves = params["u"] != 0, params["v"] != 0
-    seen = problem.row_space * (u_moves | v_moves)[:, None]
-    outside = scipy.linalg.null_space(seen.T) * (u_moves | v_moves)[:, None]
-    frozen = LogRatio(_span(outside), u_moves, v_moves)
+    alive = u_moves | v_moves
+    inner = scipy.linalg.null_space(problem.row_space[alive].T)
+    outside = np.zeros((problem.d, inner.shape[1]))
+    outside[alive] = inner
+    frozen = LogRatio(outside, u_moves, v_moves)
     target = problem.row_space.T @ problem.min_norm.reshape(problem.d, 1)
     moves = np.concatenate([u_moves, v_moves])
+    params, target = _of_one_size(params, target)
     return _made(net, params, problem.row_space.T, target, frozen=frozen, moves=moves)
 
 

@@ -105,7 +105,12 @@ def noether_flow(
 
 def _rate(dynamics: Any, step: int) -> float:
     lr = getattr(dynamics, "lr", 0.0)  # gradient flow has none
-    return float(np.asarray(lr(step) if callable(lr) else lr))
+    if not callable(lr):
+        return float(lr)
+    try:  # schedules are made for many steps at a time, but not all of them can
+        return float(np.asarray(lr(np.arange(step, step + 2)))[0])
+    except (TypeError, ValueError, IndexError):
+        return float(np.asarray(lr(step)))
 
 
 def _trace(symmetry: Symmetry, params, factor) -> Any:
