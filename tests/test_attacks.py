@@ -274,7 +274,7 @@ def test_a_flow_that_only_a_gap_ends_goes_on_for_as_long_as_it_takes():
 def test_a_flow_without_a_gradient_ends():
     net = gb.NormalisedA(9, 2, 4)
     params = {"u": np.zeros((2, 4)), "w": np.ones((4, 9))}
-    with within(4):
+    with within(100):
         run = simulated(gb.Flow(), net=net, params=params, until=gb.Until(time=1.0))
     assert run.status in ("diverged", "integrator failed")
 
@@ -282,7 +282,7 @@ def test_a_flow_without_a_gradient_ends():
 def test_flow_of_a_relu_net_does_not_hover():
     net = gb.MLP([9, 7, 2], "relu")
     problem = gb.Regression.half_mean(*relu_data())
-    with within(5):
+    with within(100):
         simulated(
             gb.Flow(), problem=problem, net=net, params=gb.init.kaiming(net),
             until=gb.Until(time=0.1),

@@ -29,6 +29,7 @@ MAY_IMPORT = {
         *("problems", "nets", "init", "noise", "symmetry"),
         *("dynamics", "reductions", "observe"),
     },
+    "testing": {"problems", "nets", "init", "noise", "symmetry", "dynamics", "observe", "engine"},
     "theory": {"problems", "nets", "init", "noise", "symmetry"},
     "plot": set(),
 }

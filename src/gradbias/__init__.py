@@ -34,7 +34,7 @@ _NAMES = {
     "load": "_run",
     "float64": "numerics.precision",
 }
-_ROOMS = ("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe")
+_ROOMS = ("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe", "testing")
 
 __all__ = ["__version__", *_NAMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -7,6 +7,7 @@ from . import noise as noise
 from . import observe as observe
 from . import problems as problems
 from . import symmetry as symmetry
+from . import testing as testing
 from ._run import Run as Run
 from ._run import load as load
 from ._setup import Setup as Setup

@@ -18,7 +18,7 @@ class Piecewise:
     starts: tuple[int, ...]
     rates: tuple[float, ...]
 
-    def __call__(self, step) -> np.ndarray:
+    def __call__(self, step) -> Any:
         index = np.searchsorted(np.asarray(self.starts), step, side="right") - 1
         return np.asarray(self.rates)[index]
 

@@ -1,4 +1,4 @@
-"""The two normalised nets of the noise-equilibrium paper: one scale symmetry each.
+"""The two normalised nets of the noise-equilibrium paper: one scale symmetry or two.
 
 They keep the paper's column form, y = f(x): u is (k, width), w is (width, d).
 """
