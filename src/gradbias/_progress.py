@@ -3,7 +3,7 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 PATIENCE = 1.0  # seconds before anything is shown: short runs stay silent
 PLAIN_EVERY = 10.0  # seconds between plain lines in a log
@@ -17,13 +17,12 @@ class Progress:
         show: None shows it only where a person may be looking; True or False decide.
     """
 
-    def __init__(self, label: str, show: bool | None = None, stream: TextIO | None = None):
+    def __init__(self, label: str, show: bool | None = None, stream: Any = None):
         self.label, self.show = label, show
         self.stream = sys.stderr if stream is None else stream
         self.began = time.monotonic()
         self.last_line = self.began
-        self.bar: Any = None
-        self.task: Any = None
+        self.live: _NotebookLine | _TerminalBar | None = None
 
     def __enter__(self) -> "Progress":
         return self
@@ -32,53 +31,74 @@ class Progress:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        tb: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        if self.live is not None:
+            self.live.close()
 
     def update(self, fraction: float, note: str) -> None:
         """Say that this fraction is done; `note` is what the line ends with."""
         now = time.monotonic()
-        if self.show is False or self.stream is None or now - self.began < PATIENCE:
-            return  # a program without a console has no stream
-        if self._lively():
-            self._draw(fraction, note)
-        elif now - self.last_line >= PLAIN_EVERY:
+        if self.show is False or now - self.began < PATIENCE:
+            return
+        if self.live is None and "ipykernel" in sys.modules:
+            self.live = _NotebookLine()
+        elif self.live is None and self.stream is not None and self.stream.isatty():
+            self.live = _TerminalBar(self.label, self.stream)
+        if self.live is not None:
+            self.live.show(fraction, note, self._line(fraction, note, now))
+        elif self.stream is not None and now - self.last_line >= PLAIN_EVERY:
             self.last_line = now
-            left = (now - self.began) * (1 - fraction) / max(fraction, 1e-9)
-            eta = f"{left:.0f} s left" if fraction > 0 else "time left unknown"
-            print(f"{self.label}: {fraction:.0%}, {eta}, {note}", file=self.stream, flush=True)
+            print(self._line(fraction, note, now), file=self.stream, flush=True)
 
-    def _lively(self) -> bool:
-        return self.stream.isatty() or "ipykernel" in sys.modules
+    def _line(self, fraction: float, note: str, now: float) -> str:
+        left = (now - self.began) * (1 - fraction) / max(fraction, 1e-9)
+        eta = f"{left:.0f} s left" if fraction > 0 else "time left unknown"
+        return f"{self.label}: {fraction:.0%}, {eta}, {note}"
 
-    def _draw(self, fraction: float, note: str) -> None:
-        if self.bar is None:
-            self.bar = _bar(self.stream)
-            self.bar.start()
-            self.task = self.bar.add_task(self.label, total=1.0, note=note)
+
+class _NotebookLine:
+    """One output that is written over; rich would want a widget library for it."""
+
+    def __init__(self) -> None:
+        from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+        self.handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def show(self, fraction: float, note: str, line: str) -> None:
+        self.handle.update({"text/plain": line}, raw=True)
+
+    def close(self) -> None:
+        self.handle.update({"text/plain": ""}, raw=True)
+
+
+class _TerminalBar:
+    """A bar with the time that is left; it leaves no trace."""
+
+    def __init__(self, label: str, stream: Any):
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(file=stream),
+            transient=True,
+        )
+        self.bar.start()
+        self.task = self.bar.add_task(label, total=1.0, note="")
+
+    def show(self, fraction: float, note: str, line: str) -> None:
         self.bar.update(self.task, completed=fraction, note=note)
 
-
-def _bar(stream: TextIO) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    notebook = "ipykernel" in sys.modules
-    console = Console(file=None if notebook else stream)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-        transient=True,
-    )
+    def close(self) -> None:
+        self.bar.stop()

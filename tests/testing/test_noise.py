@@ -37,6 +37,11 @@ PASS = {
     "labels under any loss": (noise.LabelNoise(0.3, 2), LOGISTIC),
     "dropped samples": (Dropped(0.6), PROBLEM),
     "importance": (Importance(CHANCES, np.linspace(0.2, 1.0, N)), PROBLEM),
+    "small inputs": (
+        noise.LabelNoise(0.5, 2),
+        gb.Regression.half_mean(1e-8 * normal(N, D), normal(N, K)),
+    ),
+    "a minimum": (noise.Minibatch(1), gb.Regression.half_mean(normal(N, D), np.zeros(N))),
     "one sample": (noise.LabelNoise(0.3, 1), gb.Regression.half_mean(normal(1, D), normal(1))),
     "many samples": (
         noise.Minibatch(3),
@@ -60,9 +65,10 @@ def test_nets_of_ones_own():
 
 
 def test_no_false_alarms():
-    """Other keys are other draws: the threshold is far out of chance's reach."""
+    """Other keys are other draws: the threshold is far out of chance's reach, also for a law whose
+    samples are seen ten times each."""
     for key in range(1, 9):
-        assert check_noise(Dropped(0.1), PROBLEM, draws=1000, key=key).ok
+        assert check_noise(Dropped(0.002), PROBLEM, draws=5000, key=key).ok
 
 
 class Own(noise.DataNoise):

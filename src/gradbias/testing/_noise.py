@@ -136,7 +136,7 @@ def _rows(notes: Notes, noise: DataNoise, problem: Any, moments: Any, count: int
     ):
         for sentence in against_moments(claim):
             notes.find(sentence)
-    across = between(w, u, independent=False)
+    across = between(w, u)
     if across > LARGEST:
         notes.find(
             "the noise on labels must have mean zero whatever the weights, but is correlated with "

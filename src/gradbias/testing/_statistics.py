@@ -76,18 +76,17 @@ def against_moments(claim: Claim) -> list[str]:
     return found
 
 
-def between(first: np.ndarray, second: np.ndarray, independent: bool = True) -> float:
+def between(first: np.ndarray, second: np.ndarray) -> float:
     """The largest correlation of two series of draws, in standard errors; 0 for constants.
 
     Args:
         first: (N, m) of mean zero.
         second: (N, l) of mean zero.
-        independent: is independence expected, or only no correlation?
     """
     products, size = first.T @ second / len(first), np.outer(_spread(first), _spread(second))
-    if not independent:
-        squares = (first**2).T @ second**2 / len(first)
-        size = np.maximum(size, np.sqrt(np.maximum(squares - products**2, 0.0)))
+    # Rare events that once coincide look like much: the products' own spread says how much.
+    squares = (first**2).T @ second**2 / len(first)
+    size = np.maximum(size, np.sqrt(np.maximum(squares - products**2, 0.0)))
     z = np.where(size > 0, products / np.where(size > 0, size, 1.0), 0.0) * np.sqrt(len(first))
     return float(np.abs(z).max(initial=0.0))
 
