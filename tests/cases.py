@@ -26,6 +26,24 @@ NETS = {
 }
 
 
+# Every way to descend on the nets that differ; plain and all together on the odd sizes.
+DESCENTS = (
+    "gd",
+    "minibatch",
+    "label noise",
+    "momentum",
+    "weight decay",
+    "all together",
+    "schedule",
+)
+ODD = ("two narrow layers", "one layer", "rank one, one layer")
+PAIRS = [
+    (net, descent)
+    for net in NETS
+    for descent in (("gd", "all together") if net in ODD else DESCENTS)
+]
+
+
 @functools.cache
 def case(name):
     """A problem, a net and parameters."""
@@ -62,14 +80,3 @@ def dynamics(name, k):
         ),
         "schedule": lambda: gb.Descent(gb.dynamics.piecewise({0: LR / 3, 100: LR})),
     }[name]()
-
-
-DESCENTS = (
-    "gd",
-    "minibatch",
-    "label noise",
-    "momentum",
-    "weight decay",
-    "all together",
-    "schedule",
-)

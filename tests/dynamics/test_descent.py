@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from cases import DESCENTS, LR, NETS, case, data, dynamics, label_noise, minibatches
+from cases import DESCENTS, LR, PAIRS, case, data, dynamics, label_noise, minibatches
 from reference import loop
 
 STEPS = 200
@@ -46,8 +46,7 @@ def assert_matches(problem, net, params, descent, reduce):
 
 
 @pytest.mark.parametrize("reduce", [True, False])
-@pytest.mark.parametrize("descent", DESCENTS)
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("name", "descent"), PAIRS)
 def test_products_of_matrices(name, descent, reduce):
     assert_matches(*case(name), descent, reduce)
 

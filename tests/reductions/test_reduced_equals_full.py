@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from cases import DESCENTS, NETS, STEPS, case, dynamics
+from cases import NETS, PAIRS, STEPS, case, dynamics
 
 
 def both(setup):
@@ -23,8 +23,7 @@ def assert_same(small, full, tolerance=1e-10):
         np.testing.assert_allclose(small.data[name], full.data[name], rtol=0, atol=tolerance * 10)
 
 
-@pytest.mark.parametrize("descent", DESCENTS)
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("name", "descent"), PAIRS)
 def test_descent(name, descent):
     problem, net, params = case(name)
     setup = gb.Setup(

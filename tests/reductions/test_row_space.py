@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from cases import DESCENTS, NETS, STEPS, case, dynamics
+from cases import NETS, PAIRS, STEPS, case, dynamics
 
 FIRST = {"TwoLayer": "W1", "Deep": "W1", "Rank1": "v1"}
-WITHOUT_DECAY = [name for name in DESCENTS if name not in ("weight decay", "all together")]
+WITHOUT_DECAY = [pair for pair in PAIRS if pair[1] not in ("weight decay", "all together")]
 
 
 def outside(problem, run, params):
@@ -19,8 +19,7 @@ def outside(problem, run, params):
 
 
 @pytest.mark.parametrize("reduce", [True, False])
-@pytest.mark.parametrize("motion", [*WITHOUT_DECAY, "flow"])
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(("name", "motion"), [*WITHOUT_DECAY, *((name, "flow") for name in NETS)])
 def test_frozen(name, motion, reduce):
     problem, net, params = case(name)
     until = gb.Until(time=8.0) if motion == "flow" else gb.Until(steps=STEPS)

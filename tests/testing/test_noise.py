@@ -41,7 +41,7 @@ PASS = {
         noise.LabelNoise(0.5, 2),
         gb.Regression.half_mean(1e-8 * normal(N, D), normal(N, K)),
     ),
-    "a minimum": (noise.Minibatch(1), gb.Regression.half_mean(normal(N, D), np.zeros(N))),
+    "zero labels": (noise.Minibatch(1), gb.Regression.half_mean(normal(N, D), np.zeros(N))),
     "one sample": (noise.LabelNoise(0.3, 1), gb.Regression.half_mean(normal(1, D), normal(1))),
     "many samples": (
         noise.Minibatch(3),
