@@ -6,6 +6,9 @@ BIN := .venv/bin
 # One BLAS thread: two of them beside XLA's wait for each other on a small machine.
 SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/jax" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
 
+# Two processes, a file in one of them: tests of a file share what they compile.
+TOGETHER := -n 2 --dist loadfile
+
 .PHONY: help verify test lint fix clean
 
 help:  ## show this list
@@ -15,8 +18,8 @@ verify: .venv/installed  ## install, run the example study, write its picture an
 	$(SETTINGS) $(BIN)/gradbias example --out out
 
 test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
-	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q -m "not slow"
-	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q -m smoke
+	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"
+	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q $(TOGETHER) -m smoke
 
 lint: .venv/installed-dev  ## lint and types alone
 	$(BIN)/ruff check .
