@@ -18,9 +18,9 @@ from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepp
 
 SOLVER = diffrax.Dopri8()
 ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
-# A run whose time grows by less than this in so many steps would need hours to double it: the
+# A run whose time grows by less than this in so many steps would need millions to double it: the
 # problem is stiff, or its loss has kinks on which an adaptive method grinds.
-CRAWL_STEPS, CRAWL_GROWTH = 5_000, 2.5e-4
+CRAWL_STEPS, CRAWL_GROWTH = 5_000, 1e-3
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
 
