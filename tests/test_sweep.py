@@ -93,6 +93,17 @@ def test_members_stop_by_themselves():
             np.testing.assert_array_equal(np.isfinite(member["loss"]), finite)
 
 
+@pytest.mark.parametrize("rate", [0.02, lambda k: 0.02 + 0 * k], ids=["number", "function"])
+def test_a_member_that_stops_early_does_not_hold_back_the_others(rate):
+    ends = {"short": gb.Until(steps=50), "long": gb.Until(steps=30_000)}
+
+    def at(scale, seed):
+        return build(1.0, seed, gb.Descent(rate), until=ends[scale], save_at=[0, 50])
+
+    over = {"scale": ["short", "long"], "seed": [0]}
+    assert_same_as_alone(gb.sweep(at, over), at, over)
+
+
 def test_unequal_shapes_run_side_by_side():
     """Another width is another program, or after the closure the same; one Dataset either way."""
 

@@ -98,7 +98,9 @@ class Ensemble:
             start.dynamics.drive(pick(states, m), calls, self.ends.limit[m].item())
             for m, start in enumerate(self.starts)
         ]
-        return stack_all([inputs for inputs, _ in each]), min(stop for _, stop in each)
+        # A member that has stopped stays where it is and must not hold the others back.
+        served = min(each[m][1] for m in np.flatnonzero(states.code == RUNNING))
+        return stack_all([inputs for inputs, _ in each]), served
 
     def stops(self) -> np.ndarray:
         """Every clock value at which a segment has to end: saves and limits."""
@@ -253,9 +255,10 @@ def _one_segment(start: int, target: int, slots: int) -> Plan:
 def _rests(start: Start, state: State, slots: int) -> bool:
     """Does one more step change nothing? A cycle, too, ends a segment as it began."""
     alone, clock = Ensemble([start]), int(state.clock[0])
+    state = _with_codes(state, np.asarray([RUNNING]))
     drives, _ = alone.drives(state, 1)
     once = _one_segment(clock, clock + 1, slots)
-    moved, _ = alone.advance(_with_codes(state, np.asarray([RUNNING])), once, drives)
+    moved, _ = alone.advance(state, once, drives)
     return all(
         np.array_equal(a, b)
         for a, b in zip(jax.tree.leaves(moved.params), jax.tree.leaves(state.params), strict=True)
@@ -264,14 +267,14 @@ def _rests(start: Start, state: State, slots: int) -> bool:
 
 def _first_bad_step(start: Start, state: State, plan: Plan) -> tuple[State, int]:
     """The first step with parameters that are not finite, by bisection from the last good state."""
-    alone = Ensemble([start])
+    alone, state = Ensemble([start]), _with_codes(state, np.asarray([RUNNING]))
     low, slots = int(state.clock[0]), len(plan.targets)
     high = int(plan.targets[np.searchsorted(plan.targets, low, side="right")])
     while high - low > 1:
         middle = (low + high) // 2
         drives, _ = alone.drives(state, middle - low)
         once = _one_segment(low, middle, slots)
-        tried, _ = alone.advance(_with_codes(state, np.asarray([RUNNING])), once, drives)
+        tried, _ = alone.advance(state, once, drives)
         if tried.code[0] == DIVERGED:
             high = middle
         else:
