@@ -29,13 +29,16 @@ MAY_IMPORT = {
         *("problems", "nets", "init", "noise", "symmetry"),
         *("dynamics", "reductions", "observe"),
     },
-    "testing": {"problems", "nets", "init", "noise", "symmetry", "dynamics", "observe", "engine"},
+    "testing": {
+        *("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe", "engine"),
+        *("theorems", "_verify"),
+    },
     "theory": {"problems", "nets", "init", "noise", "symmetry"},
     "plot": set(),
 }
 # Where the others meet, or what stands in front of them all: no rule.
 FREE = {"limit", "theorems", "figures", "report", "cli", "torch", "__init__", "__main__"}
-MEETING = {"_predict", "_compare", "_verify"}
+MEETING = {"_predict", "_compare", "_execute", "_check", "_verify", "_draw_verdicts"}
 
 
 def room_of(part: str) -> str:

@@ -30,11 +30,22 @@ _NAMES = {
     "Until": "_setup",
     "simulate": "_simulate",
     "sweep": "_sweep",
+    "predict": "_predict",
+    "compare": "_compare",
+    "check": "_check",
+    "verify": "_verify",
+    "Theorem": "theorems",
+    "Hypothesis": "theorems",
+    "register": "theorems",
+    "cite": "theorems",
     "Run": "_run",
     "load": "_run",
     "float64": "numerics.precision",
 }
-_ROOMS = ("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe", "testing")
+_ROOMS = (
+    *("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe"),
+    *("theory", "theorems", "testing"),
+)
 
 __all__ = ["__version__", *_NAMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -8,12 +8,18 @@ from . import observe as observe
 from . import problems as problems
 from . import symmetry as symmetry
 from . import testing as testing
+from . import theorems as theorems
+from . import theory as theory
+from ._check import check as check
+from ._compare import compare as compare
+from ._predict import predict as predict
 from ._run import Run as Run
 from ._run import load as load
 from ._setup import Setup as Setup
 from ._setup import Until as Until
 from ._simulate import simulate as simulate
 from ._sweep import sweep as sweep
+from ._verify import verify as verify
 from .dynamics import Descent as Descent
 from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow
@@ -34,5 +40,9 @@ from .numerics.precision import float64 as float64
 from .problems import Population as Population
 from .problems import Regression as Regression
 from .problems import Samples as Samples
+from .theorems import Hypothesis as Hypothesis
+from .theorems import Theorem as Theorem
+from .theorems import cite as cite
+from .theorems import register as register
 
 __version__: str

@@ -34,9 +34,53 @@ def example(out: Path = Path("out")) -> None:
     run(out)
 
 
+def verify(
+    what: tyro.conf.Positional[str] = "*",
+    /,
+    *,
+    instances: int = 3,
+    key: int = 0,
+    jobs: int = 0,
+    json: Path | None = None,
+) -> int:
+    """Try theorems on fresh random instances; exit code 1 if one is refuted.
+
+    Each is also broken with its controls, which must fail, and its errata are shown. The exit
+    code is 2 if nothing is refuted but something is inconclusive.
+
+    Args:
+        what: a pattern of theorem ids ("rank1.*"), or a Python file that makes theorems.
+        instances: how many instances of each.
+        key: an integer that decides all of them.
+        jobs: processes to use; 0 means one for each core, four at most.
+        json: a file to write the rows to.
+    """
+    from ._verify import run
+
+    for name, value, least in (("instances", instances, 1), ("jobs", jobs, 0)):
+        if value < least:
+            raise ValueError(f"--{name} must be at least {least}, got {value}")
+    return run(what, instances, key, jobs, json)
+
+
+def theorems(which: tyro.conf.Positional[str] = "*", /) -> None:
+    """List what is known; with one id, show it in full with errata and BibTeX.
+
+    Args:
+        which: a pattern of theorem ids ("spectral.*"), or one id.
+    """
+    from ._theorems import run
+
+    run(which)
+
+
 # A command returns its exit code, or None for 0. Its function is named here and imports its
 # work inside, so that help never waits for jax.
-COMMANDS: dict[str, Callable[..., int | None]] = {"example": example}
+COMMANDS: dict[str, Callable[..., int | None]] = {
+    "example": example,
+    "verify": verify,
+    "theorems": theorems,
+}
 
 DESCRIPTION = """Which minimum a gradient method picks, how fast and why.
 

@@ -1,7 +1,8 @@
-"""For authors of own nets and noise laws: what is wrong with them, in sentences."""
+"""For authors of own nets, noise laws and theorems: what is wrong with them, in sentences."""
 
 from ._nets import check_net
 from ._noise import check_noise
 from ._report import Report
+from ._theorems import check_theorem
 
-__all__ = ["Report", "check_net", "check_noise"]
+__all__ = ["Report", "check_net", "check_noise", "check_theorem"]

@@ -1,0 +1,93 @@
+"""Tables that people read: plain text of 80 columns, rich, HTML, pandas."""
+
+import html
+from typing import Any
+
+WIDTH = 80
+
+
+class Table:
+    """Rows under named columns; subclasses say which."""
+
+    columns: tuple[str, ...] = ()
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells, as text."""
+        raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """Lines below the table."""
+        return []
+
+    def __str__(self) -> str:
+        return "\n".join([*lines_of(self.columns, self.rows()), *self.notes()])
+
+    __repr__ = __str__
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas.DataFrame of text."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows(), columns=list(self.columns))
+
+    def __rich__(self) -> Any:
+        import rich.table
+
+        table = rich.table.Table(*self.columns, box=None, header_style="bold")
+        for row in self.rows():
+            table.add_row(*row)
+        table.caption = "\n".join(self.notes()) or None
+        table.caption_justify = "left"
+        return table
+
+    def _repr_html_(self) -> str:
+        def line(cells: tuple[str, ...], tag: str) -> str:
+            inside = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
+            return f"<tr>{inside}</tr>"
+
+        body = "".join(line(row, "td") for row in self.rows())
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
+        return (
+            f"<table><thead>{line(self.columns, 'th')}</thead><tbody>{body}</tbody></table>{notes}"
+        )
+
+
+def lines_of(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """The table in at most 80 columns; the last column wraps below itself."""
+    if not rows:
+        return []
+    texts = [columns, *rows]
+    widths = [max(len(row[i]) for row in texts) for i in range(len(columns))]
+    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    last = max(12, WIDTH - left)
+    lines: list[str] = []
+    for row in texts:
+        head = "  ".join(
+            cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)
+        )
+        parts = _wrap(row[-1], last) or [""]
+        lines += [f"{head}  {parts[0]}".rstrip(), *(" " * (left + 0) + part for part in parts[1:])]
+    return lines
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width, break_long_words=False)
+
+
+def number(value: float) -> str:
+    """A number in a few characters: 1.2e-09, 0.31, 12.4."""
+    if value == 0:
+        return "0"
+    return f"{value:.1e}" if not 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"
+
+
+def brief(value: Any) -> str:
+    """A number as it is, an array by its shape and norm."""
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return number(float(array))
+    return f"{'×'.join(map(str, array.shape))}, norm {number(float(np.linalg.norm(array)))}"

@@ -1,0 +1,53 @@
+"""`gradbias theorems`: what is known, and one theorem in full."""
+
+import textwrap
+from typing import Any
+
+WIDTH = 80
+
+
+def run(which: str) -> None:
+    """List the theorems that match; show one in full if its id is given."""
+    from ..theorems import find
+
+    theorems = find(which)
+    if len(theorems) == 1 and theorems[0].id == which:
+        print(_in_full(theorems[0]))
+        return
+    source = None
+    for theorem in theorems:
+        if theorem.source != source:
+            source = theorem.source
+            title = f"{source}: {source.title}" if source else "own theorems"
+            print(f"\n{textwrap.shorten(title, WIDTH)}")
+        print(f"  {theorem.id:<28}{textwrap.shorten(theorem.title, WIDTH - 30)}")
+    print(f"\n{len(theorems)} theorems; `gradbias theorems ID` shows one in full")
+
+
+def _in_full(theorem: Any) -> str:
+    from ..theorems import to_unicode
+
+    parts = [f"{theorem.id}  {theorem.title}", *_wrap(to_unicode(theorem.statement)), ""]
+    parts += ["Hypotheses"]
+    for hypothesis in theorem.hypotheses:
+        grade = f" (graded, {hypothesis.order or 'expected error'})" if hypothesis.graded else ""
+        parts += _wrap(f"{hypothesis.name}{grade}: at most {hypothesis.at_most:g}", "  ")
+    if theorem.controls:
+        parts += ["", "Controls, which must fail"]
+        parts += [line for c in theorem.controls for line in _wrap(f"not {c.breaks}", "  ")]
+    for erratum in theorem.errata:
+        parts += ["", f"Erratum ({erratum.kind}): {erratum.where}"]
+        parts += _wrap(f"printed: {to_unicode(erratum.printed)}", "  ")
+        parts += _wrap(f"holds: {to_unicode(erratum.corrected)}", "  ")
+        parts += _wrap(erratum.note, "  ") if erratum.note else []
+        if erratum.evidence is not None:
+            found = erratum.evidence(0)
+            line = f"evidence: printed {found.printed:.2g}, corrected {found.corrected:.2g}"
+            parts += _wrap(line + (f", z {found.z:.1f}" if found.z is not None else ""), "  ")
+    if theorem.source is not None:
+        parts += ["", theorem.source.bibtex]
+    return "\n".join(parts)
+
+
+def _wrap(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ")

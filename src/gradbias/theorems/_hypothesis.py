@@ -1,0 +1,82 @@
+"""What a theorem needs to be true, as a number that can be looked at."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .._setup import Setup
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """A checkable hypothesis: `margin(setup)` must not exceed `at_most`.
+
+    Attributes:
+        name: what must be true, in a few words: "init is balanced".
+        margin: setup → how far from true; 0 is exactly true.
+        at_most: up to where the hypothesis counts as met.
+        graded: the theorem still predicts while it is only nearly true. The margin is then the
+            relative error that this brings, it widens the tolerance, and beyond `at_most` the
+            prediction is of no use.
+        order: for a graded one, what the error is made of: "O(lr)".
+    """
+
+    name: str
+    margin: Callable[[Setup], float]
+    at_most: float
+    graded: bool = False
+    order: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.margin):
+            raise ValueError(f"margin must be a function of a setup, got {self.margin!r:.80}")
+        if not self.at_most >= 0:
+            raise ValueError(f"at_most must not be negative, got {self.at_most!r}")
+
+    def check(self, setup: Setup) -> "Checked":
+        """Look at one setup."""
+        return Checked(self, float(self.margin(setup)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """A hypothesis, looked at on one setup.
+
+    Attributes:
+        hypothesis: which one.
+        margin: what was found; NaN where it could not be computed, which is not met.
+    """
+
+    hypothesis: Hypothesis
+    margin: float
+
+    @property
+    def met(self) -> bool:
+        """Is the hypothesis true here, or nearly so for a graded one?"""
+        return self.margin <= self.hypothesis.at_most
+
+    @property
+    def expected_error(self) -> float:
+        """The relative error that a graded hypothesis brings; 0 for a hard one."""
+        return self.margin if self.hypothesis.graded else 0.0
+
+    def __str__(self) -> str:
+        name, limit = self.hypothesis.name, self.hypothesis.at_most
+        if not self.met:
+            found = "could not be computed" if math.isnan(self.margin) else f"{self.margin:.2g}"
+            return f"not true that {name} ({found}, needs ≤ {limit:.2g})"
+        if self.hypothesis.graded and self.margin > 0:
+            order = self.hypothesis.order or name
+            return f"up to {order}: expected ≤ {self.margin:.1e}"
+        return f"{name} ({self.margin:.2g})"
+
+
+def kind(name: str, holds: Callable[[Setup], Any]) -> Hypothesis:
+    """A hypothesis that is true or not: its margin is 0 or 1.
+
+    Args:
+        name: what must be true.
+        holds: setup → truth.
+    """
+    return Hypothesis(name, lambda setup: 0.0 if holds(setup) else 1.0, 0.5)
