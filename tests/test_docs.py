@@ -23,7 +23,7 @@ def run(path):
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
 def test_blocks_run(path):
     assert blocks(path)
     run(path)
