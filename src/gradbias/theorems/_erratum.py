@@ -59,7 +59,7 @@ class Erratum:
     def shown(self, found: Evidence) -> bool:
         """Does the evidence show the printed form wrong, and the corrected one right?"""
         if self.kind == "bound":
-            return found.printed > 1 and found.corrected <= 1
+            return bool(found.printed > 1 and found.corrected <= 1)
         if found.z is not None:
-            return found.z >= SIGMAS and found.printed > found.corrected
-        return found.printed >= FACTOR * found.corrected and found.printed > 0
+            return bool(found.z >= SIGMAS and found.printed > found.corrected)
+        return bool(found.printed >= FACTOR * found.corrected and found.printed > 0)

@@ -1,0 +1,109 @@
+"""Hypotheses and facts that theorems of several papers share."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from .._setup import Setup
+from ..dynamics import Descent
+from ..nets import ChainNet
+from ..noise import DataNoise, Minibatch
+from ._facts import fact
+from ._hypothesis import Hypothesis, kind
+
+BALANCED = 1e-8  # of the largest layer's square
+FITS = 1e-20  # of the loss at zero: a least loss below this is rounding
+
+
+def one_output() -> Hypothesis:
+    """The problem has a single output."""
+    return kind("there is one output", lambda setup: setup.problem.k == 1)
+
+
+def no_decay() -> Hypothesis:
+    """No weight decay."""
+    return Hypothesis("there is no weight decay", weight_decay, 0.0)
+
+
+def plain() -> list[Hypothesis]:
+    """No weight decay, no momentum."""
+    return [
+        no_decay(),
+        Hypothesis("there is no momentum", lambda s: number(s, "momentum"), 0.0),
+    ]
+
+
+def weight_decay(setup: Setup) -> float:
+    """γ of the dynamics; 0 for one that has none."""
+    return number(setup, "weight_decay")
+
+
+def number(setup: Setup, name: str) -> float:
+    """A setting of the dynamics; 0 for one that does not have it."""
+    return float(getattr(setup.dynamics, name, 0.0))
+
+
+def learning_rate(setup: Setup) -> float:
+    """The step of Descent (NaN for a schedule), 0 for a flow."""
+    rate: Any = getattr(setup.dynamics, "lr", 0.0)
+    return math.nan if callable(rate) else float(rate)
+
+
+def minibatch(setup: Setup) -> Minibatch | None:
+    """The noise of Descent, if it is that of minibatches."""
+    noise = getattr(setup.dynamics, "noise", None)
+    return noise if isinstance(noise, Minibatch) else None
+
+
+def sees_data_only(setup: Setup) -> bool:
+    """Is every step a combination of the data's rows? So it is unless noise is added to it."""
+    noise = getattr(setup.dynamics, "noise", None)
+    return noise is None or isinstance(noise, DataNoise)
+
+
+def noise_vanishes(setup: Setup) -> bool:
+    """No noise, or minibatches of labels that can be fitted: it dies out at the minima."""
+    if getattr(setup.dynamics, "noise", None) is None:
+        return True
+    problem: Any = setup.problem
+    scale = float(problem.loss(np.zeros((problem.d, problem.k))))
+    return minibatch(setup) is not None and problem.min_loss <= FITS * scale
+
+
+@fact
+def factors(setup: Setup) -> list[np.ndarray]:
+    """The matrices of a chain net at the start."""
+    assert isinstance(setup.net, ChainNet)
+    return [np.asarray(f) for f in setup.net.factors(setup.params)]
+
+
+@fact
+def imbalance(setup: Setup) -> float:
+    """How far a chain is from balanced: the largest seam over the largest layer's square."""
+    layers = factors(setup)
+    size = max(float(np.linalg.norm(f, 2)) for f in layers) ** 2
+    if size == 0:
+        return 0.0
+    seams = [a.T @ a - b @ b.T for a, b in itertools.pairwise(layers)]
+    return max((float(np.linalg.norm(seam, 2)) for seam in seams), default=0.0) / size
+
+
+def balanced() -> Hypothesis:
+    """Every seam of a chain net is balanced at the start."""
+    return Hypothesis("init is balanced", imbalance, BALANCED)
+
+
+@fact
+def start(setup: Setup) -> np.ndarray:
+    """The predictor at the start, as the problem's `min_norm` is shaped."""
+    product = factors(setup)[0]
+    for factor in factors(setup)[1:]:
+        product = product @ factor
+    return np.asarray(setup.problem.at_edge(product))
+
+
+def is_descent(setup: Setup) -> bool:
+    """Are there steps?"""
+    return isinstance(setup.dynamics, Descent)

@@ -1,0 +1,54 @@
+"""Lyu and Zhu's theorems: each holds on a fresh instance, breaks by its controls, shows its errata."""
+
+import numpy as np
+import pytest
+
+import gradbias as gb
+from gradbias.theorems.rank1 import THEOREMS
+
+
+@pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.id)
+def test_theorem(theorem):
+    found = gb.verify(theorem, instances=1, key=7)
+    assert found.exit_code == 0, str(found)
+    assert theorem.controls and "\\" not in gb.theorems.to_unicode(theorem.statement)
+
+
+def study(scale, dynamics):
+    """The paper's own size, at a hundredth of its cost: the width is reduced away."""
+    problem = gb.problems.gaussian(n=40, d=100, informative=20, key=0)
+    net = gb.Rank1(d=100, depth=3, width=100)
+    start = np.random.default_rng(0).normal(size=100)
+    params = gb.init.balanced(net, scale * start / np.linalg.norm(start))
+    until = gb.Until(gap=1e-16, steps=100_000)
+    return gb.check(gb.Setup(problem, net, params, dynamics, until=until), only="rank1.thm1")
+
+
+@pytest.mark.parametrize("scale", [1.0, 16.0])
+def test_a_finite_step_is_expected_honestly(scale):
+    verdict = study(scale, gb.Descent(1e-3)).verdicts["rank1.thm1"]
+    assert verdict.verdict == "holds"
+    assert verdict.error <= verdict.expected <= 5 * verdict.error
+    assert verdict.expected > 1e-4  # it says so: not as exact as the flow
+
+
+def test_sgd_is_expected_farther_away_than_gd():
+    gd, sgd = (study(1.0, gb.Descent(1e-3, noise)) for noise in (None, gb.Minibatch(4)))
+    assert sgd.verdicts["rank1.thm1"].verdict == "holds"
+    assert sgd.verdicts["rank1.thm1"].expected > 3 * gd.verdicts["rank1.thm1"].expected
+
+
+def test_a_near_miss_names_the_balance():
+    setup = THEOREMS[0].instances(0).replace(dynamics=gb.Flow(), until=None, save_at=None)
+    words = str(gb.predict(setup, only="rank1.thm1"))
+    assert "rank1.thm1 does not apply: not true that init is balanced (" in words
+
+
+def test_a_schedule_is_not_a_step():
+    told = gb.predict(
+        THEOREMS[2].instances(0).replace(
+            dynamics=gb.Descent(lambda step: 0.01), until=gb.Until(steps=10), save_at=None
+        ),
+        only="rank1.lemma1",
+    )
+    assert "could not be computed" in str(told)
