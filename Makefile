@@ -9,7 +9,7 @@ SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/j
 # Two processes, a file in one of them: tests of a file share what they compile.
 TOGETHER := -n 2 --dist loadfile
 
-.PHONY: help verify test lint fix clean
+.PHONY: help verify test bench lint fix clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ verify: .venv/installed  ## install, run the example study, write its picture an
 test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"
 	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q $(TOGETHER) -m smoke
+
+bench: .venv/installed-bench  ## time it against the same loops in PyTorch, write out/bench.json
+	$(SETTINGS) $(BIN)/python -m benchmarks --out out $(BENCH)
 
 lint: .venv/installed-dev  ## lint and types alone
 	$(BIN)/ruff check .
@@ -41,6 +44,11 @@ clean:  ## remove everything that was made here
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+# PyTorch is what we compare with; nothing else here needs it.
+.venv/installed-bench: .venv/installed
+	$(BIN)/python -m pip install --quiet torch==2.13.0
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -1,5 +1,6 @@
 """The compiled part of a run: a chunk of segments, each ending where something is looked at."""
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -76,9 +77,13 @@ def run_chunk(
         system, stepper = members.of(own)
 
         def segment(state, piece):
-            return _segment(system, stepper, state, Plan(*piece), drive, ends, side_by_side)
+            return _segment(system, stepper, state, piece, drive, ends, side_by_side)
 
-        return jax.lax.scan(segment, state, tuple(plan))
+        def slot(state, piece):
+            used = piece.checks | (piece.targets > piece.starts)
+            return jax.lax.cond(used, segment, _unused, state, piece)
+
+        return jax.lax.scan(slot, state, plan)
 
     return over_members(member, side_by_side, members.own, states, drives, ends)
 
@@ -88,6 +93,9 @@ def _segment(
 ) -> tuple[State, Trail]:
     # A member that an adaptive solver left behind has to reach its own save first.
     runs = (state.code == RUNNING) & (state.clock >= piece.starts)
+    if jnp.issubdtype(state.clock.dtype, jnp.integer):
+        # One that is ahead, because another was taken for stationary and goes on, waits for it.
+        runs = runs & (state.clock == piece.starts)
     target = jnp.where(any_member(runs, side_by_side), piece.targets, piece.starts)
     moved = stepper.advance(system, state, piece.starts, target, drive, ends.goal)
     gap = jax.lax.cond(piece.checks, _gap, lambda system, params: jnp.inf, system, moved.params)
@@ -100,8 +108,12 @@ def _segment(
     kept = runs & (code != DIVERGED)
     moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
     code = jnp.where(runs, code, state.code)
-    moved = State(moved.params, moved.sums, moved.clock, moved.memory, code)
+    moved = moved._replace(code=code)
     return moved, Trail(moved.params, moved.sums, moved.clock, gap, code)
+
+
+def _unused(state: State, piece: Plan) -> tuple[State, Trail]:
+    return state, Trail(state.params, state.sums, state.clock, jnp.asarray(jnp.inf), state.code)
 
 
 class Slope(NamedTuple):
@@ -158,9 +170,17 @@ def _finite(tree) -> Any:
 
 
 def plan_chunk(
-    clock: float, stops: np.ndarray, every: int | None, end: float, slots: int, first: bool
+    clock: float,
+    stops: np.ndarray,
+    every: int | None,
+    end: float,
+    slots: int,
+    first: bool,
+    grain: int = 1024,
 ) -> Plan:
-    """The next segments: each ends at a save or limit, at a check, or where the chunk does.
+    """The next segments: each ends at a save or limit, at a check, or where a chunk may end.
+
+    So a run has the same segments, and the same bits, however fast the machine is.
 
     Args:
         clock: where the chunk starts.
@@ -169,15 +189,16 @@ def plan_chunk(
         end: where the chunk ends at the latest; may be infinite.
         slots: how many segments the compiled program has; unused ones repeat the last.
         first: is this the first chunk? Its first segment looks at the start itself.
+        grain: chunks end on multiples of this, where steps are counted.
     """
     start, (targets, checks) = clock, ([clock], [True]) if first else ([], [])
     ahead = int(np.searchsorted(stops, clock, side="right"))
     while len(targets) < slots and clock < end:
         ends = [end] if ahead == len(stops) else [end, stops[ahead]]
         if every is not None:
-            ends.append((clock // every + 1) * every)
+            ends += [(clock // every + 1) * every, (clock // grain + 1) * grain]
         elif ahead == len(stops) and not np.isfinite(end):
-            ends.append(max(1.0, 2 * clock))
+            ends.append(max(1.0, math.ldexp(1.0, math.frexp(clock)[1])))  # the next power of two
         clock = min(ends)
         ahead += ahead < len(stops) and clock == stops[ahead]
         targets.append(clock)
@@ -192,6 +213,11 @@ def plan_chunk(
 
 
 def segments_that_fit(states) -> int:
-    """How many snapshots of all members a chunk may hold."""
+    """How many snapshots of all members a chunk may hold.
+
+    Two megabytes of them, but at least 16 that fit into 32: memory that is asked for anew at every
+    call costs as much as the steps, and so does a call.
+    """
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(states))
-    return int(np.clip(2**25 // max(size, 1), 4, 256))
+    size = max(size, 1)
+    return int(np.clip(2**21 // size, np.clip(2**25 // size, 4, 16), 128))

@@ -1,9 +1,9 @@
 """The host's half of a run: chunk after chunk, until every member has stopped."""
 
 import time
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -18,6 +18,7 @@ from .numerics.precision import to_numpy
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
 NEVER = 2**62  # a step that no run reaches
+GRAIN_WORK = 2**27  # numbers that a call touches at least before it ends
 FIRST_CALLS = 64  # steps of the first call, before anything has been timed
 
 
@@ -62,23 +63,27 @@ class Ensemble:
 
     Args:
         starts: one for each member, equal in shape.
+        differ: the names of the leaves of system and stepper that members have each for itself;
+            None looks at these members alone.
     """
 
-    def __init__(self, starts: list[Start]):
+    def __init__(self, starts: list[Start], differ: Collection[str] | None = None):
         self.starts = starts
         self.setups = [start.setup for start in starts]
         self.counts = starts[0].dynamics.counts_steps
-        self.stack: Stack = stack([(start.system, start.stepper) for start in starts])
+        self.stack: Stack = stack([(start.system, start.stepper) for start in starts], differ)
         goals = [-np.inf if s.until.gap is None else s.until.gap for s in self.setups]
         clock, never = (np.int64, NEVER) if self.counts else (np.float64, np.inf)
         limits = [never if s.limit is None else s.limit for s in self.setups]
         rests = np.asarray([start.dynamics.may_rest for start in starts])
         self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests)
         self.unlimited = np.asarray([s.limit is None for s in self.setups])
+        self.drivers = [start.dynamics.drive for start in starts]
         self.params = stack_all([start.params for start in starts])
         self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
         self.every = every if self.counts else None
+        self.grain = min(every, _grain(starts))
 
     def first_states(self) -> State:
         """All members at their start."""
@@ -94,18 +99,32 @@ class Ensemble:
 
     def drives(self, states: State, calls: int) -> tuple[Any, float]:
         """What the next stretch of every member needs, and how far it serves."""
-        each = [
-            start.dynamics.drive(pick(states, m), calls, self.ends.limit[m].item())
-            for m, start in enumerate(self.starts)
-        ]
+        leaves, structure = jax.tree.flatten(states)
+        limits, each = self.ends.limit.tolist(), []
+        for drive, limit, *own in zip(self.drivers, limits, *leaves, strict=True):
+            each.append(drive(jax.tree.unflatten(structure, own), calls, limit))
         # A member that has stopped stays where it is and must not hold the others back.
         served = min(each[m][1] for m in np.flatnonzero(states.code == RUNNING))
         return stack_all([inputs for inputs, _ in each]), served
+
+    def end_of_call(self, clock: float, served: float) -> float:
+        """Where a call that may go up to `served` ends: never at a step that time decides."""
+        limit = self.ends.limit.max().item()
+        if served >= limit or not self.counts:
+            return min(served, limit)
+        return min(max(served // self.grain, clock // self.grain + 1) * self.grain, limit)
 
     def stops(self) -> np.ndarray:
         """Every clock value at which a segment has to end: saves and limits."""
         limits = self.ends.limit[~self.unlimited]
         return np.unique(np.concatenate([*(s.save_clock for s in self.setups), limits]))
+
+
+def _grain(starts: list[Start]) -> int:
+    """Steps that take a moment at most: a function of sizes alone, and so the same everywhere."""
+    system, size = starts[0].system, sum(np.size(p) for p in jax.tree.leaves(starts[0].params))
+    samples = getattr(system.problem, "n", 1) if system.gap.excess is None else 1
+    return int(np.clip(GRAIN_WORK // max(len(starts) * size * samples, 1), 1, 1024))
 
 
 def stack_all(trees: list[Any]) -> Any:
@@ -127,8 +146,8 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     while True:
         drives, served = ensemble.drives(states, calls)
         clock = states.clock[states.code == RUNNING].min().item()
-        end = min(served, ensemble.ends.limit.max().item())
-        plan = plan_chunk(clock, stops, ensemble.every, end, slots, first)
+        end = ensemble.end_of_call(clock, served)
+        plan = plan_chunk(clock, stops, ensemble.every, end, slots, first, ensemble.grain)
         running, began = states.code == RUNNING, time.monotonic()
         states, trail = ensemble.advance(states, plan, drives)
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
@@ -137,10 +156,11 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
         for m in np.flatnonzero(running & (states.code == DIVERGED)).tolist() * ensemble.counts:
             last, bad_steps[m] = _first_bad_step(ensemble.starts[m], pick(states, [m]), plan)
             states = jax.tree.map(lambda all, one, m=m: _replaced(all, m, one[0]), states, last)
-        for m in np.flatnonzero(running & (states.code == STATIONARY)).tolist():
-            if not _rests(ensemble.starts[m], pick(states, [m]), slots):
-                ensemble.ends.may_rest[m] = False
-                states = _with_codes(states, _replaced(states.code, m, RUNNING))
+        paused = running & (states.code == STATIONARY)
+        if paused.any():
+            cycles = paused & ~_rest(ensemble, states, paused, slots)
+            ensemble.ends.may_rest[cycles] = False
+            states = _with_codes(states, np.where(cycles, RUNNING, states.code))
         bar.update(*watch.how_far(states))
         if not np.any(states.code == RUNNING):
             break
@@ -160,20 +180,32 @@ class _Watch:
 
     def look(self, states: State, trail: Trail) -> State:
         """Note the gaps of a chunk; returns the states, stopped where they are at their floor."""
-        gaps = np.where(np.isfinite(trail.gaps), trail.gaps, np.inf)
         if np.isnan(self.first_gaps).all():
             self.first_gaps = np.asarray(trail.gaps[:, 0])
-        seen, low = np.isfinite(trail.gaps), gaps.min(axis=1)
+        seen = np.isfinite(trail.gaps)
         last = trail.gaps.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1)
         self.gaps = np.where(seen.any(axis=1), trail.gaps[np.arange(len(last)), last], self.gaps)
-        self.lowest_at = np.where(low < self.lowest, states.clock, self.lowest_at)
-        self.lowest = np.minimum(low, self.lowest)
-        if not self.counts:
+        if not (self.counts and self.unlimited.any()):
             return states
+        for j in np.flatnonzero(seen.any(axis=0)).tolist():
+            states = self._look_for_floor(states, trail, j)
+        return states
+
+    def _look_for_floor(self, states: State, trail: Trail, j: int) -> State:
+        """Look at the gaps of one segment, in the order in which they were."""
+        gaps, clocks = trail.gaps[:, j], trail.clocks[:, j]
+        lower = gaps < self.lowest  # false where it was not looked at: infinite or NaN
+        self.lowest = np.where(lower, gaps, self.lowest)
+        self.lowest_at = np.where(lower, clocks, self.lowest_at)
         # Twice as many steps brought nothing: rounding keeps it above any smaller gap.
         floor = (self.lowest <= 1e-20 * self.first_gaps) & self.unlimited
-        floor &= (states.clock > 2 * self.lowest_at + 10_000) & (states.code == RUNNING)
-        return _with_codes(states, np.where(floor, FLOOR, states.code))
+        floor &= (clocks > 2 * self.lowest_at + 10_000) & (states.code == RUNNING)
+        if not floor.any():
+            return states
+        there = states._replace(params=pick(trail.params, (slice(None), j)),
+                                sums=pick(trail.sums, (slice(None), j)), clock=clocks,
+                                code=np.full_like(states.code, FLOOR))  # fmt: skip
+        return jax.tree.map(lambda new, old: _chosen(floor, new, old), there, states)
 
     def how_far(self, states: State) -> tuple[float, str]:
         """The fraction done, by the clock or by the gap, and a note."""
@@ -208,32 +240,33 @@ class _Saves:
 
     def take(self, plan: Plan, trail: Trail) -> None:
         """Hand the snapshots that fall on a save to the recorder."""
-        for j, target in enumerate(plan.targets.tolist()):
-            for members, rows in self.groups:
-                if target not in rows:
-                    continue
-                at = (trail.clocks[members, j] == target) & (trail.codes[members, j] != DIVERGED)
-                if at.any():
-                    chosen = members[at]
-                    saved = jax.tree.map(lambda leaf, c=chosen, j=j: leaf[c, j], trail[:2])
-                    self.recorder.take(rows[target], chosen, *saved)
+        at = (trail.clocks == plan.targets) & (trail.codes != DIVERGED)
+        targets, first = np.unique(plan.targets, return_index=True)  # unused segments repeat one
+        for members, rows in self.groups:
+            for target, j in zip(targets.tolist(), first.tolist(), strict=True):
+                here = members[at[members, j]] if target in rows else members[:0]
+                if len(here):
+                    # A slice is looked at where it lies, a list of members is copied first.
+                    chosen = slice(None) if len(here) == len(at) else here
+                    self.recorder.take(rows[target], chosen, *pick(trail[:2], (chosen, j)))
 
     def fill(self, states: State, counts: bool) -> None:
         """States that no longer move are those of all later saves; the end has a row of its own."""
         still = np.isin(states.code, [STATIONARY, FLOOR] + ([] if counts else [CONVERGED]))
-        for m in np.flatnonzero(still).tolist():
-            for row in np.flatnonzero(self.clocks[m] > states.clock[m]).tolist():
-                self.recorder.take(row, [m], *pick((states.params, states.sums), [m]))
+        later = np.stack(self.clocks) > states.clock[:, None]  # (members, saves)
+        for row in np.flatnonzero((later & still[:, None]).any(axis=0)).tolist():
+            chosen = np.flatnonzero(later[:, row] & still)
+            self.recorder.take(row, chosen, *pick((states.params, states.sums), chosen))
         everyone = np.arange(len(self.clocks))
         self.recorder.take(self.recorder.total - 1, everyone, states.params, states.sums)
 
 
-def _rows(clocks: np.ndarray) -> dict[float, int]:
-    return {clock: row for row, clock in enumerate(clocks.tolist())}
-
-
 def _with_codes(states: State, codes: np.ndarray) -> State:
-    return eqx.tree_at(lambda s: s.code, states, np.asarray(codes, np.int32))
+    return states._replace(code=np.asarray(codes, np.int32))
+
+
+def _chosen(members: np.ndarray, new: Any, old: Any) -> np.ndarray:
+    return np.where(members.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)
 
 
 def _replaced(array: np.ndarray, index: int, value: Any) -> np.ndarray:
@@ -244,7 +277,7 @@ def _replaced(array: np.ndarray, index: int, value: Any) -> np.ndarray:
 
 def _next_calls(calls: int, seconds: float) -> int:
     wanted = calls * CALL_SECONDS / max(seconds, 1e-6)
-    return int(np.clip(wanted, max(calls // 8, 1), min(calls * 8, 10**9)))
+    return int(np.clip(wanted, max(calls // 8, 1), min(calls * 64, 10**9)))
 
 
 def _one_segment(start: int, target: int, slots: int) -> Plan:
@@ -252,17 +285,16 @@ def _one_segment(start: int, target: int, slots: int) -> Plan:
     return Plan(np.concatenate([[start], targets[1:]]), targets, np.zeros(slots, bool))
 
 
-def _rests(start: Start, state: State, slots: int) -> bool:
-    """Does one more step change nothing? A cycle, too, ends a segment as it began."""
-    alone, clock = Ensemble([start]), int(state.clock[0])
-    state = _with_codes(state, np.asarray([RUNNING]))
-    drives, _ = alone.drives(state, 1)
-    once = _one_segment(clock, clock + 1, slots)
-    moved, _ = alone.advance(state, once, drives)
-    return all(
-        np.array_equal(a, b)
-        for a, b in zip(jax.tree.leaves(moved.params), jax.tree.leaves(state.params), strict=True)
-    )
+def _rest(ensemble: Ensemble, states: State, paused: np.ndarray, slots: int) -> np.ndarray:
+    """Which members does one more step not change? A cycle, too, ends a segment as it began."""
+    # Only where no step differs from another may a run rest: from 0 to 1 stands for all of them.
+    again = _with_codes(states, np.where(paused, RUNNING, states.code))
+    again = again._replace(clock=np.zeros_like(states.clock))
+    drives, _ = ensemble.drives(again, 1)
+    moved, _ = ensemble.advance(again, _one_segment(0, 1, slots), drives)
+    pairs = zip(jax.tree.leaves(moved.params), jax.tree.leaves(states.params), strict=True)
+    same = [(new == old).reshape(len(paused), -1).all(axis=1) for new, old in pairs]
+    return np.logical_and.reduce(same)
 
 
 def _first_bad_step(start: Start, state: State, plan: Plan) -> tuple[State, int]:

@@ -1,6 +1,6 @@
 """Ensembles: many runs of one shape as one program, what they share passed once."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -22,16 +22,28 @@ class Stack(eqx.Module):
         return eqx.combine(own, self.shared)
 
 
-def stack(trees: Sequence[Any]) -> Stack:
-    """Stack the trees of all members."""
-    leaves = [jax.tree.flatten(tree)[0] for tree in trees]
+def stack(trees: Sequence[Any], differ: Collection[str] | None = None) -> Stack:
+    """Stack the trees of all members.
+
+    Args:
+        trees: one for each member.
+        differ: the names of the leaves to stack; None looks for those that are not the same.
+    """
+    leaves = [jax.tree.leaves(tree) for tree in trees]
     structure = jax.tree.structure(trees[0])
-    own, shared = [], []
-    for column in zip(*leaves, strict=True):
-        alike = all(_same(column[0], leaf) for leaf in column[1:])
-        own.append(None if alike else np.stack(column))
-        shared.append(column[0] if alike else None)
+    columns = list(zip(*leaves, strict=True))
+    if differ is None:
+        alike = [all(same(column[0], leaf) for leaf in column[1:]) for column in columns]
+    else:
+        alike = [name not in differ for name in names_of(trees[0])]
+    own = [None if one else np.stack(column) for one, column in zip(alike, columns, strict=True)]
+    shared = [column[0] if one else None for one, column in zip(alike, columns, strict=True)]
     return Stack(jax.tree.unflatten(structure, own), jax.tree.unflatten(structure, shared))
+
+
+def names_of(tree: Any) -> list[str]:
+    """A name for every leaf: the way to it."""
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
 def shape_of(tree: Any) -> Hashable:
@@ -65,7 +77,8 @@ def fits_side_by_side(tree: Any, members: int) -> bool:
     return members > 1 and size <= VMAP_BYTES
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """Are two leaves equal?"""
     if a is b:
         return True
     if eqx.is_array(a):

@@ -1,6 +1,7 @@
 """Observables of the saved states: lifted and measured outside the step loop, in blocks."""
 
 import warnings
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -8,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._members import Stack, over_members, stack
+from ._members import Stack, fits_side_by_side, over_members, stack
 from ._setup import Setup
 from .numerics.precision import to_numpy, warn_of_float32
-from .observe._base import OfPredictor
+from .observe._base import Function, OfPredictor
 from .observe._running import Running
 
 BLOCK_BYTES = 2**28  # saved states that wait to be measured
@@ -29,14 +30,14 @@ class View(NamedTuple):
 
 
 @eqx.filter_jit
-def _measure(views: Stack, states, needed) -> dict[str, Any]:
-    """Every observable at the states of needed rows, (rows, members, …), one state at a time."""
+def _measure(views: Stack, states, needed, side_by_side: bool) -> dict[str, Any]:
+    """Every observable at the states of needed rows, (rows, members, …), a row at a time."""
 
     def member(own, state):
         return _observe(views.of(own), state)
 
     def measured(states):
-        return over_members(member, False, views.own, states)
+        return over_members(member, side_by_side, views.own, states)
 
     def row(piece):
         states, needed = piece
@@ -73,11 +74,19 @@ class Recorder:
         setups: the members; of one shape, with equal records and numbers of saves.
         lifts: from a reduced state to all parameters; None where states are not reduced.
         params: the members' first states, stacked.
+        differ: the names of the leaves of views that members have each for itself; None looks at
+            these members alone.
     """
 
-    def __init__(self, setups: list[Setup], lifts: list[Any], params: Any):
+    def __init__(
+        self,
+        setups: list[Setup],
+        lifts: list[Any],
+        params: Any,
+        differ: Collection[str] | None = None,
+    ):
         self.setups, self.lifts = setups, lifts
-        bound = [_bound(setup) for setup in setups]
+        bound = [bound_record(setup) for setup in setups]
         self.traced = [name for name, f in bound[0].items() if _traceable(setups[0], name, f)]
         self.plain = {
             name: [b[name] for b in bound] for name in bound[0] if name not in self.traced
@@ -86,11 +95,15 @@ class Recorder:
             View({name: b[name] for name in self.traced}, setup.problem, setup.net, lift)
             for b, setup, lift in zip(bound, setups, lifts, strict=True)
         ]
-        self.views = stack(views)
+        self.views = stack(views, differ)
+        # Code of others is asked for one state at a time, as it was tried.
+        own = any(isinstance(f, Function) for f in setups[0].record.values())
+        self.side_by_side = fits_side_by_side(setups[0].params, len(setups)) and not own
         self.total = len(setups[0].save_at) + 1
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
         self.block = int(np.clip(BLOCK_BYTES // max(size, 1), 1, self.total))
-        self.waiting = jax.tree.map(lambda leaf: np.array([leaf] * self.block), params)
+        self.params = params
+        self.waiting = jax.tree.map(lambda leaf: np.empty((self.block, *leaf.shape)), params)
         self.batch = min(self.block, BATCH_ROWS)
         self.seen = np.zeros((self.total, len(setups)), bool)
         self.first = 0
@@ -131,15 +144,25 @@ class Recorder:
         self.first = stop
 
     def _measure(self, slots: range, rows: slice) -> None:
-        padded = np.minimum(np.arange(self.batch) + slots.start, slots.stop - 1)
-        states = jax.tree.map(lambda buffer: buffer[padded], self.waiting)
-        needed = self.seen[np.minimum(padded + self.first, self.total - 1)].any(axis=1)
-        needed &= np.arange(self.batch) < len(slots)
-        values = to_numpy(_measure(self.views, states, needed)) if self.traced else {}
+        self._complete(slots, rows)
+        needed = np.zeros(self.batch, bool)
+        needed[: len(slots)] = self.seen[rows].any(axis=1)
+        values: dict[str, Any] = {}
+        if self.traced:
+            states = jax.tree.map(lambda buffer: _padded(buffer, slots, self.batch), self.waiting)
+            values = to_numpy(_measure(self.views, states, needed, self.side_by_side))
         values |= self._measure_plain(slots) if self.plain else {}
         for name, value in values.items():
             kept = jax.tree.map(lambda v: v[: len(slots)], value)
             _put(self._result(name, value, skip=2), rows, kept)
+
+    def _complete(self, slots: range, rows: slice) -> None:
+        """Members that were not at a save are measured with the others: at their start."""
+        missing = ~self.seen[rows]
+        for row in np.flatnonzero(missing.any(axis=1)).tolist():
+            members = missing[row]
+            start = jax.tree.map(lambda leaf, m=members: leaf[m], self.params)
+            _put(self.waiting, (slots.start + row, members), start)
 
     def _measure_plain(self, slots: range) -> dict[str, Any]:
         """Observables that jax cannot trace get NumPy parameters, one state after the other."""
@@ -171,7 +194,8 @@ class Recorder:
         return self.results[name]
 
 
-def _bound(setup: Setup) -> dict[str, Any]:
+def bound_record(setup: Setup) -> dict[str, Any]:
+    """The observables of a setup that are measured at saved states, made ready for its data."""
     return {
         name: f.bind(setup.problem, setup.net)
         for name, f in setup.record.items()
@@ -182,6 +206,12 @@ def _bound(setup: Setup) -> dict[str, Any]:
 def _put(target: Any, where: Any, value: Any) -> None:
     for buffer, leaf in zip(jax.tree.leaves(target), jax.tree.leaves(value), strict=True):
         buffer[where] = leaf
+
+
+def _padded(buffer: np.ndarray, slots: range, size: int) -> np.ndarray:
+    """These rows, the last of them repeated up to `size`; a full batch is not copied."""
+    chosen = buffer[slots.start : slots.stop]
+    return chosen if len(chosen) == size else chosen[np.minimum(np.arange(size), len(chosen) - 1)]
 
 
 def _stacked(name: str, values: list[Any]) -> Any:

@@ -1,6 +1,7 @@
 """A run before it runs: what is fitted, by which net, from where, how, until when."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from . import observe
 from .dynamics import Dynamics
-from .nets import LinearNet, Net
+from .nets import Deep, Diagonal, LinearNet, Net, Rank1, TwoLayer
 from .numerics import checks
 from .numerics.precision import host, warn_of_float32
 from .observe._running import Running
@@ -240,13 +241,26 @@ def log_spaced_steps(last: int, count: int = SAVES) -> np.ndarray:
     return np.concatenate([[0], np.minimum(spread, last)])
 
 
+@functools.lru_cache(maxsize=256)
+def _shape(net: LinearNet) -> tuple[int, ...]:
+    """Of the predictor of a net of ours: traced once, not for each of a thousand members."""
+    shapes = (net.shapes() or {}).items()
+    params = {name: jax.ShapeDtypeStruct(shape, np.float64) for name, shape in shapes}
+    return jax.eval_shape(net.predictor, params).shape
+
+
+def _traced_shape(net: LinearNet, params: Any) -> tuple[int, ...]:
+    return warn_of_float32(f"net {net!r}", net.predictor, params).shape
+
+
 @host
 def _check_fit(problem: Problem, net: Net, params: Any) -> None:
     """Does the net take the problem's inputs and give its outputs? Traces, compiles nothing."""
     d, k = problem.d, problem.k
     try:
         if isinstance(net, LinearNet):
-            got = warn_of_float32(f"net {net!r}", net.predictor, params).shape
+            known = type(net) in (Rank1, TwoLayer, Deep, Diagonal)
+            got = _shape(net) if known else _traced_shape(net, params)
             need = [(d, k), (d,)] if k == 1 else [(d, k)]
         else:
             X = jax.ShapeDtypeStruct((3, d), np.float64)

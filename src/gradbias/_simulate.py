@@ -68,11 +68,30 @@ class Done(NamedTuple):
     statuses: list[Status]
 
 
-def run_members(starts: list[Start], bar: Progress) -> Done:
-    """Run members of one shape as one program."""
-    ensemble = Ensemble(starts)
+class Own(NamedTuple):
+    """The names of the leaves that members have each for itself; all others are passed once.
+
+    Attributes:
+        run: of system and stepper.
+        view: of what observables see.
+    """
+
+    run: frozenset[str]
+    view: frozenset[str]
+
+
+def run_members(starts: list[Start], bar: Progress, own: Own | None = None) -> Done:
+    """Run members of one shape as one program.
+
+    Args:
+        starts: the members.
+        bar: shows how far they are.
+        own: in what members of their kind differ; None looks at these alone. Members that run in
+            several calls need it, so that every call is the same program.
+    """
+    ensemble = Ensemble(starts, None if own is None else own.run)
     setups, lifts = ensemble.setups, [start.lift for start in starts]
-    recorder = Recorder(setups, lifts, ensemble.params)
+    recorder = Recorder(setups, lifts, ensemble.params, None if own is None else own.view)
     stop = drive(ensemble, recorder, bar)
     return Done(recorder.finish(), stop, statuses(ensemble, stop))
 

@@ -4,9 +4,10 @@ from ._drive import Start
 from ._setup import Setup
 from ._tally import tally_of
 from .dynamics import Gap, System
-from .nets import LinearNet
+from .nets import Deep, LinearNet
 from .problems import Population
 from .problems._base import Quadratic
+from .reductions import Frame, padded_lift, padded_params, padded_problem
 from .reductions import reduce as find_reduction
 
 
@@ -30,6 +31,16 @@ def start_of(setup: Setup, reduce: bool) -> Start:
         "reason": "exact closure",
     }
     return Start(setup, system, stepper, dynamics, found.params, found.lift, stats)
+
+
+def padded(start: Start, frame: Frame) -> Start:
+    """A reduced run in a larger frame: the same trajectory, with zeros around it."""
+    if Frame.of(start.system.net, start.lift) == frame:
+        return start
+    problem, lift = padded_problem(start.system.problem, frame), padded_lift(start.lift, frame)
+    gap = Gap(problem.excess(), computable=True)
+    system = System(problem, Deep(frame.dims), gap, tally_of(start.setup, lift))
+    return start._replace(system=system, params=padded_params(start.params, frame), lift=lift)
 
 
 def _unreduced(setup: Setup, reason: str) -> Start:

@@ -1,4 +1,4 @@
-"""Lyu and Zhu's theorems: each holds on a fresh instance, breaks by its controls, shows its errata."""
+"""The rank-1 paper: theorems hold on fresh instances, break by their controls, show errata."""
 
 import numpy as np
 import pytest
@@ -46,9 +46,9 @@ def test_a_near_miss_names_the_balance():
 
 def test_a_schedule_is_not_a_step():
     told = gb.predict(
-        THEOREMS[2].instances(0).replace(
-            dynamics=gb.Descent(lambda step: 0.01), until=gb.Until(steps=10), save_at=None
-        ),
+        THEOREMS[2]
+        .instances(0)
+        .replace(dynamics=gb.Descent(lambda step: 0.01), until=gb.Until(steps=10), save_at=None),
         only="rank1.lemma1",
     )
     assert "could not be computed" in str(told)

@@ -1,8 +1,7 @@
 """Gradient descent, with or without noise."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +10,7 @@ from ..nets import Net
 from ..noise import DataNoise, Noise
 from ..numerics import checks, counter
 from ..problems import Problem
+from ._carry import packing
 from ._gradient import decayed, gradient, need_expectation
 from ._protocol import Dynamics, State, Stepper, System
 from ._schedules import Schedule, elapsed, rates, steps_for
@@ -19,7 +19,7 @@ LOOKAHEAD = 20_000  # steps whose learning rates are checked before a run starts
 TABLE = 4096  # learning rates handed over at a time when they change from step to step
 
 
-class Drive(eqx.Module):
+class Drive(NamedTuple):
     """Learning rates from a first step on; the last one holds for all that follow."""
 
     start: Any
@@ -46,21 +46,26 @@ class DescentStepper(Stepper):
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         last = drive.rates.shape[0] - 1
+        pack, unpack = packing(state.params)
 
         def step(k, carry):
-            params, sums, velocity = carry
-            lr = drive.rates[jnp.minimum(k - drive.start, last)]
+            packed, sums, velocity = carry
+            params = unpack(packed)
+            # One rate for all steps is not looked up at every one of them.
+            lr = drive.rates[jnp.minimum(k - drive.start, last) if last else 0]
             grads = self._gradient(system, params, k)
             sums = system.add(sums, params, grads, lr)
-            move = decayed(grads, params, self.weight_decay)
+            move = pack(decayed(grads, params, self.weight_decay))
             if self.momentum is not None:
                 move = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, move)
                 velocity = move
-            return jax.tree.map(lambda p, m: p - lr * m, params, move), sums, velocity
+            return jax.tree.map(lambda p, m: p - lr * m, packed, move), sums, velocity
 
-        carry = (state.params, state.sums, state.memory)
-        params, sums, velocity = jax.lax.fori_loop(start, target, step, carry)
-        return State(params, sums, target, velocity, state.code)
+        remembers = self.momentum is not None
+        carry = (pack(state.params), state.sums, pack(state.memory) if remembers else None)
+        packed, sums, velocity = jax.lax.fori_loop(start, target, step, carry)
+        memory = unpack(velocity) if remembers else None
+        return State(unpack(packed), sums, target, memory, state.code)
 
     def _gradient(self, system: System, params, step) -> Any:
         if self.noise is None:
@@ -134,6 +139,8 @@ class Descent(Dynamics):
         noise = self.noise.in_basis(basis)
         if noise is None:
             return None
+        if noise is self.noise:
+            return self
         return Descent(self.lr, noise, self.momentum, self.weight_decay)  # pyright: ignore[reportArgumentType]
 
     def drive(self, state: State, calls: int, limit: float) -> tuple[Drive, float]:

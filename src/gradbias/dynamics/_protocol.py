@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from ..problems import Problem
 RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT = range(7)
 
 
-class State(eqx.Module):
+class State(NamedTuple):
     """Where a run is.
 
     Attributes:

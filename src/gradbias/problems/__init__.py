@@ -2,6 +2,7 @@
 
 from ._base import Problem, QuadraticProblem
 from ._batch import Batch
+from ._manifolds import Curve, Hyperbola, Motor, TanhFit
 from ._planted import gaussian, orthogonal, sparse, whitened
 from ._population import Population
 from ._regression import Regression
@@ -11,11 +12,15 @@ from ._teachers import gaussian_teacher, relu_directions, sparse_teacher
 
 __all__ = [
     "Batch",
+    "Curve",
+    "Hyperbola",
+    "Motor",
     "Population",
     "Problem",
     "QuadraticProblem",
     "Regression",
     "Samples",
+    "TanhFit",
     "autoencoding",
     "conflicting",
     "digits",

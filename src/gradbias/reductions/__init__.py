@@ -1,5 +1,14 @@
 """Exact reductions: a smaller run with the same trajectory, and the way back."""
 
+from ._pad import Frame, padded_lift, padded_params, padded_problem
 from ._reduce import Lift, Reduction, reduce
 
-__all__ = ["Lift", "Reduction", "reduce"]
+__all__ = [
+    "Frame",
+    "Lift",
+    "Reduction",
+    "padded_lift",
+    "padded_params",
+    "padded_problem",
+    "reduce",
+]

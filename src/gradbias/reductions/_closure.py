@@ -59,6 +59,8 @@ def unit(factor: np.ndarray) -> np.ndarray:
     if largest == 0:
         return factor
     scaled = factor / largest
+    if 1 in factor.shape:
+        return scaled / np.linalg.norm(scaled)
     x = np.random.default_rng(0).normal(size=factor.shape[1])
     for _ in range(10):
         x = scaled.T @ (scaled @ (x / np.linalg.norm(x)))
@@ -81,6 +83,8 @@ def _span(*candidates: np.ndarray) -> np.ndarray | None:
     height = len(columns)
     if columns.shape[1] == 0:
         return _empty(height)
+    if height == 1:  # as between the factors of a rank-1 net
+        return None if np.linalg.norm(columns) > TOLERANCE else _empty(height)
     Q, R = np.linalg.qr(columns)
     U, s, _ = scipy.linalg.svd(R, full_matrices=False)
     kept = int(np.sum(s > TOLERANCE))

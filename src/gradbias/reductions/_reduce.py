@@ -30,10 +30,12 @@ class Lift(eqx.Module):
 
     def predictor(self, params) -> Any:
         """The end-to-end predictor, without the hidden width."""
-        first = _sandwich(self.bases[0], params["W1"], None)
-        if self.across is not None:
-            first = first + params["rest"] * self.across
-        return product([first, *(params[f"W{k}"] for k in range(2, len(self.rests) + 1))])
+        later = [params[f"W{k}"] for k in range(2, len(self.rests) + 1)]
+        # Into all inputs last: the small predictor is narrow, a layer is not.
+        inside = _sandwich(self.bases[0], product([params["W1"], *later]), None)
+        if self.across is None:
+            return inside
+        return inside + params["rest"] * product([self.across, *later])
 
     def __call__(self, params) -> Any:
         factors = [

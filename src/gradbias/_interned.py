@@ -1,0 +1,24 @@
+"""Equal functions become one function, so that `build` may define them anew for every point."""
+
+import copy
+from typing import Any
+
+from ._content import PARTS, Lines, Reader
+from ._setup import Setup
+
+
+def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:
+    """The setup, with functions read before in place of equal new ones, and its content.
+
+    jax compiles again for every new function object, even if its code is the same.
+    """
+    lines = reader.read(setup)
+    if not reader.replaced:
+        return setup, lines
+    memo: dict[int, Any] = {id(array): array for array in reader.arrays.values()}
+    memo |= reader.replaced
+    for name in PARTS:
+        if name not in reader.changed:
+            part = getattr(setup, name)
+            memo[id(part)] = part
+    return copy.deepcopy(setup, memo), lines

@@ -1,0 +1,214 @@
+"""Which members run together: a function of the whole grid alone.
+
+Never of the number of workers, nor of what is finished: then a result has the same bits whatever
+the executor, the order or the number of restarts.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ._drive import Start
+from ._members import VMAP_BYTES, names_of, same, shape_of
+from ._pieces import Outline, outline_of
+from ._recorder import View, bound_record
+from ._roster import Roster
+from ._setup import Setup
+from ._simulate import Own
+from ._start import padded
+from .nets import LinearNet
+from .numerics.linalg import one_blas_thread
+from .observe._running import Running
+from .problems import Population
+from .problems._base import Quadratic
+from .reductions import Frame
+
+CHUNK_BYTES = 2**26  # saved states, or results, of the members that run together
+CHUNK_SECONDS = 20.0  # that a chunk should take at most: what a crash may cost
+STEP_SECONDS, BYTES_PER_SECOND = 5e-8, 1e10  # a rough guess of what a step costs
+LEAST, MOST = 32, 128  # members in one chunk where they advance side by side
+UNKNOWN_STEPS = 20_000  # of an adaptive integrator
+PADDED_BYTES, PADDED_FACTOR = 2**15, 8  # how much may be lost to zeros
+
+
+class Group(NamedTuple):
+    """Members that run as one program.
+
+    Attributes:
+        members: their numbers.
+        frame: to which reduced runs are padded; None where they are not reduced.
+        own: in what they differ.
+        size: members in one chunk.
+        outline: the variables that they make.
+        cost: of one member, in seconds; a rough guess.
+    """
+
+    members: list[int]
+    frame: Frame | None
+    own: Own
+    size: int
+    outline: Outline
+    cost: float
+
+
+class Chunk(NamedTuple):
+    """Members that run together.
+
+    Attributes:
+        number: its place in the sweep.
+        members: their numbers.
+        group: what they have in common.
+    """
+
+    number: int
+    members: list[int]
+    group: Group
+
+    @property
+    def cost(self) -> float:
+        """In seconds; a rough guess."""
+        return self.group.size * self.group.cost
+
+    def starts(self, roster: Roster) -> list[Start]:
+        """The members, as many as in every chunk of the group: the last one fills it up."""
+        with one_blas_thread():
+            starts = [roster.start(m) for m in self.members]
+        if self.group.frame is not None:
+            starts = [padded(start, self.group.frame) for start in starts]
+        return starts + starts[-1:] * (self.group.size - len(starts))
+
+
+class _Variant:
+    """Members of exactly one shape."""
+
+    def __init__(self, start: Start, trees: tuple[Any, Any]):
+        self.first, self.members = start, list[int]()
+        self.leaves = [dict(zip(names_of(t), jax.tree.leaves(t), strict=True)) for t in trees]
+        self.own = [set[str](), set[str]()]
+
+    def add(self, member: int, trees: tuple[Any, Any]) -> None:
+        self.members.append(member)
+        for own, first, tree in zip(self.own, self.leaves, trees, strict=True):
+            for (name, known), leaf in zip(first.items(), jax.tree.leaves(tree), strict=True):
+                if name not in own and not same(known, leaf):
+                    own.add(name)
+
+
+def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
+    """Build all members and put them into chunks.
+
+    Args:
+        roster: the members.
+        chunk: how many run together; None decides by their size.
+    """
+    families: dict[Hashable, dict[Hashable, _Variant]] = {}
+    with one_blas_thread():
+        for member in range(roster.grid.size):
+            start = roster.read(member)
+            trees = (start.system, start.stepper), _view(start.setup, start.lift)
+            shape = shape_of((trees, start.params))
+            variants = families.setdefault(_family(start, shape), {})
+            if shape not in variants:
+                variants[shape] = _Variant(start, trees)
+            variants[shape].add(member, trees)
+    groups = [
+        _group(alike, chunk)
+        for variants in families.values()
+        for alike in _in_one_frame(list(variants.values()))
+    ]
+    chunks: list[Chunk] = []
+    for group in sorted(groups, key=lambda group: group.members[0]):
+        for i in range(0, len(group.members), group.size):
+            chunks.append(Chunk(len(chunks), group.members[i : i + group.size], group))
+    return chunks
+
+
+def _view(setup: Setup, lift: Any) -> View:
+    return View(bound_record(setup), setup.problem, setup.net, lift)
+
+
+def _family(start: Start, shape: Hashable) -> Hashable:
+    """What members must have in common to run as one program, once they are padded."""
+    setup, dynamics = start.setup, start.dynamics
+    common = (
+        type(dynamics),
+        callable(getattr(dynamics, "lr", None)),
+        setup.until.check_every,
+        # An adaptive integrator stops at the saves of all members that run with it.
+        None if dynamics.counts_steps else (setup.save_clock.tobytes(), setup.limit),
+    )
+    if start.lift is None or not dynamics.counts_steps:
+        # Adaptive steps look at the mean over all parameters, and zeros would count.
+        return (*common, shape)
+    running = tuple(f for f in setup.record.values() if isinstance(f, Running))
+    rank = start.system.net.dims[0] if isinstance(setup.problem, Population) else None
+    return (*common, "reduced", rank, shape_of((start.stepper, _view(setup, None), running)))
+
+
+def _in_one_frame(variants: list[_Variant]) -> list[list[_Variant]]:
+    """Variants that are padded to one size, unless that would cost much more than it saves."""
+    if variants[0].first.lift is None:
+        return [[variant] for variant in variants]
+    variants = sorted(variants, key=lambda v: -_frame(v.first).size)  # stable: ties by member
+    found: list[list[_Variant]] = []
+    for variant in variants:
+        largest = None if not found else _frame(found[-1][0].first).size
+        fits = largest is not None and (
+            8 * largest <= PADDED_BYTES or largest <= PADDED_FACTOR * _frame(variant.first).size
+        )
+        if fits:
+            found[-1].append(variant)
+        else:
+            found.append([variant])
+    return found
+
+
+def _frame(start: Start) -> Frame:
+    return Frame.of(start.system.net, start.lift)
+
+
+def _group(variants: Sequence[_Variant], chunk: int | None) -> Group:
+    members = sorted(m for variant in variants for m in variant.members)
+    first = min(variants, key=lambda v: v.members[0]).first
+    own, frame = [set[str](), set[str]()], None
+    for variant in variants:
+        for i in range(2):
+            own[i] |= variant.own[i] | _differing(variants[0].leaves[i], variant.leaves[i])
+    if first.lift is not None:
+        frame = Frame.around([_frame(variant.first) for variant in variants])
+        first = padded(first, frame)
+    outline = outline_of(first)
+    cost = _seconds(first)
+    size = _size(first, outline, cost) if chunk is None else chunk
+    size = -(-len(members) // -(-len(members) // size))  # chunks of about equal size
+    return Group(members, frame, Own(*map(frozenset, own)), size, outline, cost)
+
+
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    both = one.keys() & other.keys()
+    return {n for n in one.keys() | other.keys() if n not in both or not same(one[n], other[n])}
+
+
+def _size(start: Start, outline: Outline, cost: float) -> int:
+    """How many members run together: bounded in memory, and in the time that a crash costs."""
+    state, rows = _bytes(start), len(start.setup.save_at) + 1
+    by_memory = CHUNK_BYTES // (rows * max(state, outline.bytes, 1))
+    by_time = CHUNK_SECONDS / cost
+    least = LEAST if state <= VMAP_BYTES else 1
+    return int(np.clip(min(by_memory, max(by_time, least)), 1, MOST))
+
+
+def _seconds(start: Start) -> float:
+    """What one member costs; only its order of magnitude matters, and that it never changes."""
+    setup = start.setup
+    steps = setup.limit if start.dynamics.counts_steps else UNKNOWN_STEPS
+    quick = isinstance(setup.net, LinearNet) and isinstance(setup.problem, Quadratic)
+    samples = 1 if quick else getattr(setup.problem, "n", 1)
+    step = STEP_SECONDS + samples * _bytes(start) / BYTES_PER_SECOND
+    return step * (10**6 if steps is None else steps)
+
+
+def _bytes(start: Start) -> int:
+    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(start.params))

@@ -1,0 +1,139 @@
+"""The members of a sweep: built once if they fit into memory, else again when they are due."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ._content import Reader
+from ._drive import Start
+from ._grid import Grid
+from ._interned import interned
+from ._manifest import Table
+from ._setup import Setup
+from ._start import start_of
+from .noise import Replay
+
+KEPT_BYTES = 2**27  # of members that wait for their turn; those beyond are built twice
+MEMBER_BYTES = 2**14  # of a member without its arrays
+
+Build = Callable[..., Setup]
+
+
+class Roster:
+    """All members of a sweep, and what is known about them before anything runs.
+
+    Args:
+        build: makes the setup of a point.
+        grid: the points.
+        record: what to save; None for what each setup says.
+
+    Attributes:
+        table: the content of every member.
+        saves: where each member saves, and the gradient-flow times of that.
+        axis: "step" or "time".
+    """
+
+    def __init__(self, build: Build, grid: Grid, record: Any):
+        self.build, self.grid, self.record = build, grid, record
+        self.reader, self.table = Reader(), Table()
+        self.kept: dict[int, Start] = {}
+        self.free, self.owned = KEPT_BYTES, set[int]()
+        self.saves: list[tuple[np.ndarray, np.ndarray]] = []
+        self.axis, self.layout, self.net, self.rows = "", (), None, 0
+        self.keys, self.random = set[int](), False
+
+    def read(self, member: int) -> Start:
+        """Build a member for the first time."""
+        setup, lines = interned(self._built(member), self.reader)
+        self._check_alike(setup, member)
+        self.table.add(lines)
+        self.keys.add(setup.key)
+        noise = getattr(setup.dynamics, "noise", None)
+        self.random |= noise is not None and not isinstance(noise, Replay)
+        self._note_saves(setup)
+        self.net, self.rows = self.net or setup.net, len(setup.save_at) + 1
+        start = start_of(setup, True)
+        self._keep(member, start)
+        return start
+
+    def start(self, member: int) -> Start:
+        """A member, for the second time."""
+        if member in self.kept:
+            return self.kept[member]
+        setup, lines = interned(self._built(member), self.reader)
+        changed = self.table.difference(member, lines)
+        if changed is not None:
+            raise ValueError(
+                f"build must return the same Setup whenever it is called, but at "
+                f"{self.grid.point(member)} it changed {changed}"
+            )
+        return start_of(setup, True)
+
+    def warn_of_equal_keys(self) -> None:
+        """Equal keys are equal draws: an average over them would be one run."""
+        if self.random and len(self.keys) == 1 and self.grid.size > 1:
+            warnings.warn(
+                f"all {self.grid.size} members have key={next(iter(self.keys))}, so that their "
+                "noise makes the same draws: for independent ones give each its own, "
+                "gb.Setup(…, key=seed)",
+                stacklevel=4,
+            )
+
+    def coordinates(self) -> dict[str, Any]:
+        """The axis of saves; where members save at different points, a variable beside it."""
+        saves, times = ([pair[i] for pair in self.saves] for i in range(2))
+        grid, shape, axis = self.grid.names, self.grid.shape, self.axis
+
+        def each(rows: list[np.ndarray]) -> Any:
+            return (*grid, axis), np.stack(rows).reshape(*shape, -1)
+
+        coords: dict[str, Any] = {}
+        if all(row is saves[0] for row in saves):
+            coords[axis] = saves[0]
+        else:
+            coords[f"saved_at_{axis}"] = each(saves)
+        if axis == "step":
+            alike = all(row is times[0] for row in times)
+            coords["time"] = ("step", times[0]) if alike else each(times)
+        return coords
+
+    def _built(self, member: int) -> Setup:
+        point = self.grid.point(member)
+        setup = self.build(**point)
+        if not isinstance(setup, Setup):
+            raise ValueError(f"build must return a gb.Setup, got {type(setup).__name__} at {point}")
+        return setup if self.record is None else setup.replace(record=self.record)
+
+    def _check_alike(self, setup: Setup, member: int) -> None:
+        """One Dataset needs one time axis and one set of variables."""
+        names = ("time axis", "number of saves", "record")
+        layout = setup.dynamics.axis, len(setup.save_at), tuple(setup.record)
+        self.axis, self.layout = (self.axis or layout[0]), (self.layout or layout)
+        for name, first, this in zip(names, self.layout, layout, strict=True):
+            if first != this:
+                raise ValueError(
+                    f"all members need the same {name}, got {first!r} at {self.grid.point(0)} "
+                    f"and {this!r} at {self.grid.point(member)}"
+                )
+
+    def _note_saves(self, setup: Setup) -> None:
+        """Where it saves; equal arrays are held once."""
+        here = np.asarray(setup.save_at), np.asarray(setup.dynamics.time(setup.save_at))
+        first = self.saves[0] if self.saves else here
+        pairs = zip(first, here, strict=True)
+        self.saves.append(tuple(a if np.array_equal(a, b) else b for a, b in pairs))  # pyright: ignore[reportArgumentType]
+
+    def _keep(self, member: int, start: Start) -> None:
+        """Keep it if there is room; arrays that members share count once."""
+        held = (start.setup.problem, start.setup.params, start.system, start.params, start.lift)
+        leaves = {id(leaf): leaf for leaf in jax.tree.leaves(held) if eqx.is_array(leaf)}
+        new = {name: leaf.nbytes for name, leaf in leaves.items() if name not in self.owned}
+        size = MEMBER_BYTES + sum(new.values())
+        if size <= self.free:
+            self.free -= size
+            self.owned |= set(new)
+            self.kept[member] = start

@@ -1,0 +1,71 @@
+"""Objects as bytes for another process, code included."""
+
+import hashlib
+import io
+import pickle
+import sys
+import types
+import weakref
+from typing import Any
+
+import cloudpickle
+
+Code = dict[str, bytes]
+
+_packed: "weakref.WeakKeyDictionary[Any, tuple[str, bytes]]" = weakref.WeakKeyDictionary()
+_unpacked: dict[str, Any] = {}
+
+
+class _Packer(cloudpickle.Pickler):
+    """Puts functions and classes that cannot be imported elsewhere beside the objects.
+
+    A process unpacks each of them once: jax compiles again for every new function object.
+    """
+
+    def __init__(self, file: io.BytesIO):
+        super().__init__(file)
+        self.code: Code = {}
+
+    def persistent_id(self, obj: Any) -> str | None:
+        if not isinstance(obj, types.FunctionType | type) or _importable(obj):
+            return None
+        if obj not in _packed:
+            content = cloudpickle.dumps(obj)
+            _packed[obj] = hashlib.sha256(content).hexdigest(), content
+        name, self.code[name] = _packed[obj]
+        return name
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, code: Code):
+        super().__init__(file)
+        self.code = code
+
+    def persistent_load(self, pid: str) -> Any:
+        if pid not in _unpacked:
+            _unpacked[pid] = pickle.loads(self.code[pid])
+        return _unpacked[pid]
+
+
+def pack(value: Any) -> bytes:
+    """A value and all code it needs that the other side cannot import."""
+    file = io.BytesIO()
+    packer = _Packer(file)
+    packer.dump(value)
+    return pickle.dumps((file.getvalue(), packer.code))
+
+
+def unpack(content: bytes) -> Any:
+    """What `pack` packed."""
+    inner, code = pickle.loads(content)
+    return _Unpacker(io.BytesIO(inner), code).load()
+
+
+def _importable(obj: Any) -> bool:
+    """Would an import on the other side find this very object?"""
+    if obj.__module__ == "__main__":
+        return False
+    found: Any = sys.modules.get(obj.__module__ or "")
+    for name in obj.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is obj or (isinstance(obj, type) and obj.__module__ == "builtins")

@@ -1,0 +1,96 @@
+"""Closures of unequal size as one program: padded with zeros, which stay zero.
+
+A hidden direction whose column in one factor and row in the next are zero has no gradient in
+either, and one outside the row space (its singular value is zero) has none in the first factor.
+So padding is exact, whatever the noise on the data, momentum or weight decay.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from ..nets import Deep
+from ..problems._base import Quadratic
+from ._reduce import Lift
+from ._spectral import SpectralRegression
+
+
+class Frame(NamedTuple):
+    """The sizes of a reduced run, and which parts of its lift there are.
+
+    Attributes:
+        dims: of the small net.
+        bases: is there a basis, or is the subspace the whole space?
+        rests: does something lie outside, for each factor?
+    """
+
+    dims: tuple[int, ...]
+    bases: tuple[bool, ...]
+    rests: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, net: Deep, lift: Lift) -> "Frame":
+        """The frame of a reduced run as it is."""
+        bases = tuple(basis is not None for basis in lift.bases)
+        return cls(tuple(net.dims), bases, tuple(rest is not None for rest in lift.rests))
+
+    @classmethod
+    def around(cls, frames: Sequence["Frame"]) -> "Frame":
+        """The smallest frame into which all of these fit."""
+        columns = [list(zip(*(frame[i] for frame in frames), strict=True)) for i in range(3)]
+        return cls(
+            tuple(map(max, columns[0])), tuple(map(any, columns[1])), tuple(map(any, columns[2]))
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of parameters of the small net."""
+        return sum(a * b for a, b in itertools.pairwise(self.dims))
+
+
+def padded_params(params: dict[str, Any], frame: Frame) -> dict[str, Any]:
+    """The parameters of the small net in a larger frame."""
+    return params | {
+        f"W{k}": _grown(params[f"W{k}"], shape)
+        for k, shape in enumerate(itertools.pairwise(frame.dims), start=1)
+    }
+
+
+def padded_problem(problem: Quadratic, frame: Frame) -> Quadratic:
+    """The problem in a larger frame: more directions, in which the data do not vary."""
+    if not isinstance(problem, SpectralRegression):
+        return problem  # its draws have the size of its row space: not for us to change
+    r, k = frame.dims[0], frame.dims[-1]
+    sizes = {"X": (problem.n, r), "U": (problem.n, r), "s": (r,), "B": (r, k)}
+    grown = [_grown(getattr(problem, name), shape) for name, shape in sizes.items()]
+    return eqx.tree_at(lambda p: [getattr(p, name) for name in sizes], problem, grown)
+
+
+def padded_lift(lift: Lift, frame: Frame) -> Lift:
+    """The way back from a larger frame."""
+    heights = lift.net.chain
+    bases = [
+        _grown(np.eye(height) if basis is None else basis, (height, size)) if there else None
+        for basis, there, height, size in zip(
+            lift.bases, frame.bases, heights, frame.dims, strict=True
+        )
+    ]
+    shapes = itertools.pairwise(heights)
+    rests = [
+        np.zeros(shape) if there and rest is None else rest
+        for rest, there, shape in zip(lift.rests, frame.rests, shapes, strict=True)
+    ]
+    across, shape = lift.across, (heights[0], frame.dims[1])
+    if frame.rests[0]:
+        across = _grown(np.zeros(shape) if across is None else across, shape)
+    return Lift(lift.net, bases, rests, across)
+
+
+def _grown(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array with zeros behind, up to a shape."""
+    if array.shape == shape:
+        return array
+    return np.pad(array, [(0, new - old) for old, new in zip(array.shape, shape, strict=True)])

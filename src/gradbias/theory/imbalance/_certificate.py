@@ -1,0 +1,193 @@
+"""Rates that are guaranteed, from more than the imbalance: the product and the kernel as well.
+
+The error ‖E‖_F shrinks at least at the rate k*(e) = max(kA, kB(e), kC(e)) while it is e, so it
+stays below the solution of e' = −k*(e)e. All rates are in the problem's own time.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...numerics import checks
+from ._closed import kernel_ends
+from ._level import Extremes, extremes
+from ._rates import imbalance_rate
+from ._split import Params, Problem, Split, learning, log, norm, times
+
+CELLS = 16384  # of the envelope: a rate that doubles lifts it by 0.3 % above the integral
+DEPTH = 46.0  # e-foldings that they span; below 1e-20 of the start all rates are constant
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What can be guaranteed about gradient flow from the parameters it was made for.
+
+    Attributes:
+        c: the imbalance level.
+        kA: the rate of Theorem 1, from the imbalance alone; no better one follows from that.
+        k0: the exact least rate at these parameters (`rate_floor`).
+        k_max: the exact largest one (`rate_ceiling`).
+        e0: the error ‖E‖_F at these parameters.
+        ends: the extreme eigenvalues of the imbalance.
+        problem: what is fitted.
+        split: its coordinates.
+    """
+
+    c: float
+    kA: float
+    k0: float
+    k_max: float
+    e0: float
+    ends: Extremes
+    problem: Problem
+    split: Split
+
+    def kB(self, e: ArrayLike) -> np.ndarray:
+        """The rate from imbalance and product, whenever ‖E‖_F ≤ e; grows as e shrinks.
+
+        The product U1Vᵀ is within e of one whose singular values are known, and no layer can be
+        small while the product is large. At least kA. Valid for balanced nets too, but there
+        only once the error is below the least singular value of B: they can end at a saddle.
+        """
+        lam_1, lam_r, nu_1, nu_m = self.ends
+        narrow, wide = self._products(_errors(e))
+        both = least_gram(nu_m, lam_1, narrow) + least_gram(lam_r, nu_1, wide)
+        return np.asarray(self.split.speed * self.split.S[-1] * both)
+
+    def kC(self, e: ArrayLike) -> np.ndarray:
+        """The rate that is left of k0 when the error has shrunk to e: the kernel moves slowly.
+
+        Zero once that guarantees nothing; the strongest of all for wide or large nets.
+        """
+        e = np.minimum(_errors(e), self.e0)
+        if self.k0 == 0:
+            return np.zeros_like(e)
+        unit = self.split.speed * self.split.sigma[0] / self.k0
+        labels = float(np.linalg.norm(self.split.B, 2))
+        with np.errstate(over="ignore"):  # then nothing is left
+            spent = unit * (self.e0 - e) * (unit * (labels + (self.e0 + e) / 2))
+            return np.asarray(self.k0 * np.sqrt(np.maximum(1 - 8 * spent, 0.0)))
+
+    def rate(self, e: ArrayLike) -> np.ndarray:
+        """The best of the three at error e."""
+        return np.asarray(np.maximum(self.kA, np.maximum(self.kB(e), self.kC(e))))
+
+    def envelope(self, t: ArrayLike) -> np.ndarray:
+        """A bound on the loss above its minimum at times t after these parameters.
+
+        Times are t(e) = ∫ de/(k*(e)e), summed over cells in each of which the least rate that
+        is possible counts: it is a bound, not an approximation of one.
+        """
+        log_e, rates, starts = self._cells
+        at = times(t)
+        cell = np.searchsorted(starts, at, side="right") - 1
+        with np.errstate(over="ignore"):
+            fallen = rates[cell] * (at - starts[cell])
+            return np.asarray(np.exp(log(self.split.weight) + 2 * (log_e[cell] - fallen)))
+
+    @property
+    def asymptotic_rate(self) -> float:
+        """The rate of ‖E‖ that the envelope ends with; 0 if it comes to a halt above zero."""
+        return float(self._cells[1][-1])
+
+    @property
+    def ceiling(self) -> float:
+        """A bound on the largest eigenvalue of the kernel (`rate_ceiling`) at all later times.
+
+        The kernel moves at 4σ_1²e(‖B‖ + e) at most, and e falls at k*(e) at least. Infinite when
+        the envelope comes to a halt: small nets, whose kernel has all its growth before it.
+        """
+        if self.e0 == 0:
+            return self.k_max
+        log_e, rates, _ = self._cells
+        e = np.append(np.minimum(np.exp(log_e), self.e0), 0.0)
+        labels = float(np.linalg.norm(self.split.B, 2))
+        with np.errstate(divide="ignore", over="ignore"):
+            moved = np.sum((e[:-1] - e[1:]) / rates * (labels + e[:-1]))
+            unit = 2 * self.split.speed * self.split.sigma[0]
+            return float(self.k_max + unit * (unit * moved))
+
+    def restart(self, params: Params) -> "Certificate":
+        """The certificate from a later state of a run; its times count from there.
+
+        As the state approaches the end of the run, its rate tends to the true one.
+
+        Args:
+            params: W1 (D, h) and W2 (h, m) at that time.
+        """
+        return certificate(self.problem, params)
+
+    def _products(self, e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lower bounds on the m-th and the r-th singular value of U1Vᵀ when ‖E‖_F ≤ e."""
+        sigma, B = self.split.sigma, self.split.B
+        r, m = B.shape
+        of_labels = np.linalg.svd(B, compute_uv=False)[-1]
+        of_solution = np.linalg.svd(B / sigma[:, None], compute_uv=False)[-1]
+        both = np.maximum((of_labels - e) / sigma[0], of_solution - e / sigma[-1])
+        both = np.maximum(both, 0.0)
+        none = np.zeros_like(both)
+        return np.asarray(both if m <= r else none), np.asarray(both if r <= m else none)
+
+    @functools.cached_property
+    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each cell: log e where it starts, the rate in it, the time when it is entered.
+
+        kB grows and kC falls as e shrinks, so the worst case is kB where the cell starts and kC
+        where it ends. The last cell has no end; nor has one in which nothing is guaranteed.
+        """
+        if self.e0 == 0:
+            return np.array([-np.inf]), np.array([self.kA]), np.zeros(1)
+        log_e = np.log(self.e0) - np.linspace(0.0, DEPTH, CELLS)
+        e = np.minimum(np.exp(log_e), self.e0)
+        rates = np.maximum(self.kA, np.maximum(self.kB(e), self.kC(np.append(e[1:], 0.0))))
+        stuck = np.flatnonzero(rates == 0)
+        last = stuck[0] if len(stuck) else CELLS - 1
+        with np.errstate(over="ignore"):
+            starts = np.append(0.0, np.cumsum(DEPTH / (CELLS - 1) / rates[:last]))
+        return log_e[: last + 1], rates[: last + 1], starts
+
+
+def certificate(problem: Problem, params: Params) -> Certificate:
+    """Everything that is guaranteed about the speed of gradient flow from these parameters.
+
+    Args:
+        problem: Regression or Population; answers are for its own weight and time.
+        params: W1 (D, h) and W2 (h, m).
+    """
+    seen = learning(problem, params)
+    ends, (low, high) = extremes(seen), kernel_ends(seen)
+    return Certificate(
+        c=ends.lam_r + ends.nu_m,
+        kA=imbalance_rate(seen),
+        k0=seen.split.speed * low,
+        k_max=seen.split.speed * high,
+        e0=norm(seen.E),
+        ends=ends,
+        problem=problem,
+        split=seen.split,
+    )
+
+
+def least_gram(own: ArrayLike, other: ArrayLike, product: ArrayLike) -> np.ndarray:
+    """The positive root q of (q − own)(q + other) = product².
+
+    A lower bound on λ_m(VVᵀ) for own = ν_m, other = λ_1 and the m-th singular value of U1Vᵀ;
+    and on λ_r(U1U1ᵀ) for own = λ_r, other = ν_1 and the r-th. The pairing matters.
+    """
+    own, other, product = np.broadcast_arrays(own, other, product)
+    scale = np.maximum(np.maximum(own, other), product)
+    scale = np.where(scale > 0, scale, 1.0)
+    a, b, s = own / scale, other / scale, product / scale
+    root, gap = np.hypot(a + b, 2 * s), a - b
+    # written without a difference of nearly equal numbers, whichever is larger
+    below = 2 * (a * b + s * s) / np.where(gap < 0, root - gap, 1.0)
+    return np.asarray(scale * np.where(gap < 0, below, (gap + root) / 2))
+
+
+def _errors(e: ArrayLike) -> np.ndarray:
+    result = checks.array("e", e)
+    if (result < 0).any():
+        raise ValueError(f"e must not be negative (it is a norm), got {result.min()}")
+    return result

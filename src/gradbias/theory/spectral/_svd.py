@@ -1,0 +1,40 @@
+"""A predictor as a matrix, its singular values, and checks of scales."""
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from ...numerics import checks
+from ...numerics.linalg import SVD
+
+
+def matrix(name: str, value: ArrayLike) -> np.ndarray:
+    """A predictor (d, k), or (d,) with one output, as a matrix."""
+    given = checks.array(name, value, ndim=(1, 2))
+    if given.size == 0:
+        raise ValueError(f"{name} must not be empty, got shape {given.shape}")
+    return given.reshape(len(given), -1)
+
+
+def svd(value: np.ndarray) -> SVD:
+    """The thin decomposition, zero singular values included."""
+    if value.shape[1] == 1:  # exact for one output, and a norm that does not under- or overflow
+        norm: Any = scipy.linalg.norm(value[:, 0])
+        left = value / norm if norm else np.eye(*value.shape)
+        return SVD(left, np.array([norm], dtype=np.float64), np.ones((1, 1)))
+    return SVD(*scipy.linalg.svd(value, full_matrices=False))
+
+
+def positive(gamma: Any) -> float:
+    """The scale of the init, checked: above 0."""
+    return checks.number("gamma", gamma, above=0)
+
+
+def nonnegative(name: str, value: ArrayLike) -> np.ndarray:
+    """Numbers of at least 0, of any shape."""
+    array = checks.array(name, value)
+    if np.any(array < 0):
+        raise ValueError(f"{name} must be at least 0, got {array.min()}")
+    return array

@@ -1,0 +1,136 @@
+"""What a setup is made of: what changes it, what does not, and which functions are equal."""
+
+import functools
+import types
+
+import jax
+import numpy as np
+import pytest
+
+import gradbias as gb
+from gradbias._content import Reader
+from gradbias._interned import interned
+
+PROBLEM = gb.problems.gaussian(n=6, d=4, key=1, loss="half_mean")
+NET = gb.TwoLayer(4, 1, 3)
+PARAMS = gb.init.gaussian(NET, 0.4, key=0)
+
+
+def setup(function=None, **changes):
+    record = None if function is None else {"x": function}
+    changes = {"until": gb.Until(steps=4), "record": record, "params": PARAMS} | changes
+    return gb.Setup(PROBLEM, NET, dynamics=gb.Descent(0.1), **changes)
+
+
+def source(text, filename="cell 1", **names):
+    """A function defined in a cell."""
+    space = {"np": np, "__name__": "cell", **names}
+    exec(compile(text, filename, "exec"), space)
+    return space["f"]
+
+
+def difference(one, other):
+    """The names of the lines in which two setups differ."""
+    a, b = Reader().read(setup(one)), Reader().read(setup(other))
+    return sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))
+
+
+TEXT = "def f(problem, net, params):\n    return c * params['W1'].sum()\n"
+
+
+def test_a_cell_may_be_run_again_elsewhere():
+    moved = "\n\n# a comment\n" + TEXT
+    assert difference(source(TEXT, c=2.0), source(moved, "cell 9", c=2.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        (lambda: source(TEXT.replace("sum", "max"), c=2.0), ["record.x.function"]),
+        (lambda: source(TEXT.replace("'W1'", "'W2'"), c=2.0), ["record.x.function"]),
+        (lambda: source(TEXT, c=3.0), ["record.x.function.c"]),
+        (lambda: source(TEXT, c=np.full(9, 2.0)), ["record.x.function.c"]),
+    ],
+)
+def test_code_and_what_it_refers_to_count(other, names):
+    assert difference(source(TEXT, c=2.0), other()) == names
+
+
+def test_helpers_defaults_partials_methods_and_wrappers_count():
+    helped = "def f(problem, net, params):\n    return g(params['W1'])\n"
+
+    def helper(text):
+        return source(helped, g=source(f"def f(w):\n    return {text}\n"))
+
+    assert difference(helper("w.sum()"), helper("w.sum()")) == []
+    assert difference(helper("w.sum()"), helper("w.min()")) == ["record.x.function.g"]
+
+    def defaulted(k):
+        return source(f"def f(problem, net, params, k={k}):\n    return k\n")
+
+    assert difference(defaulted(1.0), defaulted(2.0)) == ["record.x.function.default0"]
+
+    def partial(k):
+        return functools.partial(source("def f(k, problem, net, params):\n    return k\n"), k)
+
+    assert difference(partial(1.0), partial(2.0)) == ["record.x.function.args.0"]
+    jitted = jax.jit(source(TEXT, c=2.0)), jax.jit(source(TEXT, c=3.0))
+    assert difference(*jitted) == ["record.x.function.c"]
+
+
+def test_functions_that_call_themselves_end():
+    text = "def f(problem, net, params, n=3):\n    return f(0, 0, 0, n - 1) if n else 1.0\n"
+    assert difference(source(text), source(text)) == []
+
+
+def test_equal_functions_become_one_and_others_do_not():
+    reader = Reader()
+    two, two_again, three = (source(TEXT, c=c) for c in (2.0, 2.0, 3.0))
+    first, _ = interned(setup(two), reader)
+    given = setup(two_again)
+    again, lines = interned(given, reader)
+    other, _ = interned(setup(three), reader)
+    assert again.record["x"].function is two
+    assert other.record["x"].function is three
+    assert again.record == first.record
+    assert again.problem is PROBLEM
+    assert again.params is given.params
+    assert lines == Reader().read(again)
+
+
+def test_what_cannot_be_compared_is_never_taken_for_equal():
+    """Two objects of which nothing is known but their type."""
+    reader = Reader()
+    locks = [types.MappingProxyType({"a": i}) for i in range(2)]  # cannot be pickled
+    text = "def f(problem, net, params):\n    return float(c['a'])\n"
+    functions = [source(text, c=lock) for lock in locks]
+    setups = [interned(setup(f), reader)[0] for f in functions]
+    assert [s.record["x"].function for s in setups] == functions
+
+
+def test_own_classes_count_by_their_code():
+    def net(factor):
+        text = (
+            "class f(gb.LinearNet):\n"
+            "    def shapes(self): return {'a': (4,)}\n"
+            f"    def predictor(self, p): return {factor} * p['a']\n"
+        )
+        return source(text, gb=gb)()
+
+    def lines(factor):
+        return Reader().read(setup().replace(net=net(factor), params={"a": np.ones(4)}))
+
+    changed = {n for n in lines(2.0) if lines(2.0)[n] != lines(3.0).get(n)}
+    assert changed == {"net.predictor()"}
+    assert lines(2.0) == lines(2.0)
+
+
+def test_numbers_count_to_their_last_bit():
+    def lines(value):
+        return Reader().read(setup(params={"W1": PARAMS["W1"] * value, "W2": PARAMS["W2"]}))
+
+    assert lines(1.0) == lines(1.0)
+    assert lines(1.0) != lines(1 + 2.3e-16)
+    assert Reader().read(setup(until=gb.Until(gap=0.1)))["until.gap"] == "0.1"
+    near = np.nextafter(0.1, 1)
+    assert Reader().read(setup(until=gb.Until(gap=near)))["until.gap"] == repr(float(near))
