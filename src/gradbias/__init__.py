@@ -29,7 +29,7 @@ _NAMES = {
     "Setup": "_setup",
     "Until": "_setup",
     "simulate": "_simulate",
-    "sweep": "_sweep",
+    "sweep": "_foretold",
     "predict": "_predict",
     "compare": "_compare",
     "check": "_check",

@@ -12,13 +12,13 @@ from . import theorems as theorems
 from . import theory as theory
 from ._check import check as check
 from ._compare import compare as compare
+from ._foretold import sweep as sweep
 from ._predict import predict as predict
 from ._run import Run as Run
 from ._run import load as load
 from ._setup import Setup as Setup
 from ._setup import Until as Until
 from ._simulate import simulate as simulate
-from ._sweep import sweep as sweep
 from ._verify import verify as verify
 from .dynamics import Descent as Descent
 from .dynamics import Diffusion as Diffusion

@@ -128,12 +128,12 @@ class Predictions(Table):
         return notes if self.applying else ["no theorem applies", *notes]
 
 
-def predict(setup: Setup, only: str = "*") -> Predictions:
+def predict(setup: Setup, only: str | Theorem = "*") -> Predictions:
     """What the theorems say about a setup.
 
     Args:
         setup: what would be run.
-        only: a pattern of theorem ids, such as "rank1.*".
+        only: a pattern of theorem ids, such as "rank1.*", or a theorem.
 
     Returns:
         The predictions of the theorems that apply, and for near misses the hypothesis that fails.

@@ -107,3 +107,8 @@ def start(setup: Setup) -> np.ndarray:
 def is_descent(setup: Setup) -> bool:
     """Are there steps?"""
     return isinstance(setup.dynamics, Descent)
+
+
+def problem(setup: Setup) -> Any:
+    """The problem, of the kind that the theorem's `problems` has asked for."""
+    return setup.problem

@@ -55,22 +55,24 @@ def predictor(setup: Setup, params: Any) -> np.ndarray:
 
 def velocity_35(setup: Setup, params: Any) -> np.ndarray:
     """(35)."""
-    return np.ravel(theta_velocity(setup.problem, params))
+    return np.ravel(theta_velocity(common.problem(setup), params))
 
 
 def velocity_balanced(setup: Setup, params: Any) -> np.ndarray:
     """(43) and (55)."""
-    return np.ravel(balanced_velocity(setup.problem, predictor(setup, params), depth_of(setup)))
+    return np.ravel(
+        balanced_velocity(common.problem(setup), predictor(setup, params), depth_of(setup))
+    )
 
 
 def slope_any(setup: Setup, params: Any) -> float:
     """dL/dt of C.2.1."""
-    return rank1_loss_rate(setup.problem, params)
+    return rank1_loss_rate(common.problem(setup), params)
 
 
 def slope_balanced(setup: Setup, params: Any) -> float:
     """dL/dt of C.3."""
-    return loss_rate(setup.problem, predictor(setup, params), depth_of(setup))
+    return loss_rate(common.problem(setup), predictor(setup, params), depth_of(setup))
 
 
 def saw(name: str) -> Callable[[Any], dict[str, Any]]:

@@ -191,7 +191,8 @@ def both_nets(setup: Setup) -> dict[str, Setup]:
 def same(setup: Setup, runs: Any = None) -> dict[str, Any]:
     """The difference of the two paths, in units of the start's size."""
     size = max(
-        float(np.linalg.norm(common.start(setup))), float(np.linalg.norm(setup.problem.min_norm))
+        float(np.linalg.norm(common.start(setup))),
+        float(np.linalg.norm(common.problem(setup).min_norm)),
     )
     return {"path": equals(np.zeros((len(setup.save_at), setup.problem.d)), scale=size)}
 
@@ -257,7 +258,8 @@ def diagonal_start(key: int) -> Setup:
     shapes = PATTERN.shapes()
     assert shapes is not None
     params = {
-        name: np.eye(*shape) * rng.uniform(0.5, 1, size=shape) for name, shape in shapes.items()
+        name: np.eye(shape[0], shape[1]) * rng.uniform(0.5, 1, size=shape)
+        for name, shape in shapes.items()
     }
     return cases.setup(PATTERN, params, key, SGD, until=SHORT, save_at=SAVES, record=cases.PATH)
 

@@ -40,7 +40,7 @@ def depth_of(setup: Setup) -> int:
 @fact
 def end(setup: Setup) -> Any:
     """Where gradient flow from this balanced start ends."""
-    return balanced_limit(setup.problem, common.start(setup), depth_of(setup))
+    return balanced_limit(common.problem(setup), common.start(setup), depth_of(setup))
 
 
 @fact
@@ -131,7 +131,7 @@ def _far(setup: Setup) -> float:
 @fact
 def infinite(setup: Setup) -> Any:
     """The limit for infinitely many layers."""
-    return balanced_limit(setup.problem, common.start(setup), math.inf)
+    return balanced_limit(common.problem(setup), common.start(setup), math.inf)
 
 
 THM1 = Theorem(
@@ -167,7 +167,7 @@ THM1 = Theorem(
 
 def predict_as_balanced(setup: Setup) -> dict[str, Any]:
     """What Theorem 1 would say of the same predictor, were the start balanced."""
-    found = balanced_limit(setup.problem, common.start(setup), depth_of(setup))
+    found = balanced_limit(common.problem(setup), common.start(setup), depth_of(setup))
     return {"theta": found.theta, "distance": equals(found.distance, _size(setup))}
 
 
@@ -255,7 +255,7 @@ DEPTH = Theorem(
 @fact
 def any_end(setup: Setup) -> Any:
     """Where gradient flow of a rank-1 net ends from any start."""
-    return rank1_limit(setup.problem, setup.params)
+    return rank1_limit(common.problem(setup), setup.params)
 
 
 UNBALANCED = Theorem(
@@ -301,7 +301,7 @@ PROP2 = Theorem(
     r"Gradient flow of a balanced net reaches an interpolator, unless its start lies on the stable "
     r"curve of the saddle $\theta = 0$.",
     [common.one_output(), *common.plain(), common.balanced(), reaches_zero()],
-    lambda s: {"excess": at_most(1e-12 * float(s.problem.loss(np.zeros(s.problem.d))))},
+    lambda s: {"excess": at_most(1e-12 * float(common.problem(s).loss(np.zeros(s.problem.d))))},
     lambda runs: {"excess": excess(runs["run"])[-1]},
     0.0,
     lambda key: on_the_line(key, 0.2),
@@ -368,7 +368,7 @@ DIAGONAL = Theorem(
 
 
 def _diagonal(setup: Setup) -> Told:
-    found = diagonal_end(setup.problem, setup.params["u"], setup.params["v"])
+    found = diagonal_end(common.problem(setup), setup.params["u"], setup.params["v"])
     product = setup.params["u"] * setup.params["v"]
     return Told({"theta": found.theta, "product": product}, residual=found.residual)
 
