@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from ._compare import Verdict, Verdicts, judge_runs, undecided
+from ._compare import Verdict, Verdicts, judged, undecided
 from ._execute import execute
 from ._predict import Prediction, Predictions, predict
 from ._run import Run
@@ -84,10 +84,10 @@ def _verdicts(prediction: Prediction, run: Run, progress: bool | None) -> list[V
     shared = run.setup is not None and all(
         run.setup.record.get(name) == observable for name, observable in theorem.observables.items()
     )
+    if theorem.runs is None and shared:
+        return judged(prediction, {"run": run})
     try:
-        if theorem.runs is None and shared:
-            return judge_runs(prediction, {"run": run})
-        return judge_runs(prediction, execute(theorem.runs_of(prediction.setup), progress))
-    except (ValueError, ArithmeticError) as error:
-        # One theorem that cannot be measured here must not hide the others.
+        runs = execute(theorem.runs_of(prediction.setup), progress)
+    except (ValueError, ArithmeticError, RuntimeError) as error:
         return [undecided(theorem.id, f"{type(error).__name__}: {error}")]
+    return judged(prediction, runs)

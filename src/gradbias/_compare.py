@@ -147,7 +147,15 @@ def _of_one_run(run: Run, prediction: Prediction) -> list[Verdict]:
                 "gb.check(setup)",
             )
         ]
-    return judge_runs(prediction, {"run": run})
+    return judged(prediction, {"run": run})
+
+
+def judged(prediction: Prediction, runs: Mapping[str, Any]) -> list[Verdict]:
+    """The verdicts; one theorem that cannot be told or measured here must not hide the others."""
+    try:
+        return judge_runs(prediction, runs)
+    except (ValueError, ArithmeticError, RuntimeError) as error:
+        return [undecided(prediction.theorem.id, f"{type(error).__name__}: {error}")]
 
 
 def _names(run: Run) -> set[str]:

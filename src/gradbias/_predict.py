@@ -117,7 +117,12 @@ class Predictions(Table):
                 given = f"from the run: {', '.join(prediction.theorem.given)}"
                 rows.append((prediction.theorem.id, given, "", grades))
                 continue
-            for quantity, claim in prediction.claims.items():
+            try:
+                claims = prediction.claims
+            except (ValueError, ArithmeticError, RuntimeError) as error:
+                rows.append((prediction.theorem.id, "not computed", "", str(error)))
+                continue
+            for quantity, claim in claims.items():
                 sign = {"=": "", "<=": "≤ ", ">=": "≥ "}[claim.relation]
                 rows.append((prediction.theorem.id, quantity, sign + brief(claim.value), grades))
         return rows

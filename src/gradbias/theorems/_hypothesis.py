@@ -35,8 +35,15 @@ class Hypothesis:
             raise ValueError(f"at_most must not be negative, got {self.at_most!r}")
 
     def check(self, setup: Setup) -> "Checked":
-        """Look at one setup."""
-        return Checked(self, float(self.margin(setup)))
+        """Look at one setup.
+
+        A margin that cannot be computed there (its mathematics refuses the data) is not met, and
+        must not keep the other theorems from being asked.
+        """
+        try:
+            return Checked(self, float(self.margin(setup)))
+        except (ValueError, ArithmeticError, RuntimeError) as error:
+            return Checked(self, math.nan, str(error).strip().split("\n")[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +53,12 @@ class Checked:
     Attributes:
         hypothesis: which one.
         margin: what was found; NaN where it could not be computed, which is not met.
+        why: what was said where it could not be computed.
     """
 
     hypothesis: Hypothesis
     margin: float
+    why: str = ""
 
     @property
     def met(self) -> bool:
@@ -64,7 +73,8 @@ class Checked:
     def __str__(self) -> str:
         name, limit = self.hypothesis.name, self.hypothesis.at_most
         if not self.met:
-            found = "could not be computed" if math.isnan(self.margin) else f"{self.margin:.2g}"
+            found = "could not be computed" + (f": {self.why}" if self.why else "")
+            found = found if math.isnan(self.margin) else f"{self.margin:.2g}"
             return f"not true that {name} ({found}, needs ≤ {limit:.2g})"
         if self.hypothesis.graded and self.margin > 0:
             order = self.hypothesis.order or name

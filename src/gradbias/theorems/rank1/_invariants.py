@@ -115,7 +115,8 @@ def moved_charges(setup: Setup) -> float:
     size = sum(float(np.sum(np.square(x))) for x in setup.params.values())
     lost = float(problem.loss(common.start(setup))) - problem.min_loss
     # Twice: the sum over steps is above the integral by a part that the step's stability bounds.
-    return 2 * common.learning_rate(setup) * lost / size
+    # A start at zero stays there.
+    return 2 * common.learning_rate(setup) * lost / size if size else 0.0
 
 
 LEMMA1 = Theorem(

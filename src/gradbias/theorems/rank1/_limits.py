@@ -56,10 +56,10 @@ def moved_end(setup: Setup) -> Any:
 
 def step_error(setup: Setup) -> float:
     """How far a finite step moves the limit, relative; 0 for a flow."""
-    if not common.is_descent(setup) or depth_of(setup) == 1:
-        return 0.0
     if math.isnan(common.learning_rate(setup)):
         return math.nan  # a schedule
+    if not common.is_descent(setup) or depth_of(setup) == 1:
+        return 0.0
     exact = np.asarray(end(setup).theta)
     shift = float(np.linalg.norm(moved_end(setup).theta - exact))
     # A start whose flow moves to a minimum as far as the shift itself has no small parameter.

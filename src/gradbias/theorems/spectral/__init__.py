@@ -1,0 +1,47 @@
+"""Spectral bias of two-layer linear nets: the theorems, in the paper's order."""
+
+from ._curvature import CURVATURE
+from ._descent import GAMMA_EFF, GD, GD_WHITENED
+from ._jumps import HALF_TIME, JUMP
+from ._limit import PROP_C_5, THM_3_1_I, THM_3_1_II, THM_3_1_III
+from ._mirror import PSI, THM_3_2_A, THM_3_2_B
+from ._rates import EXP_RATE, LEMMA_C_8
+from ._reduction import LEMMA_3_1, LEMMA_3_2, LEMMA_3_3, LEMMA_C_3
+from ._small import ALIGNMENT, NUCLEAR
+from ._spectrum import COR_3_1, LEMMA_C_10, PERTURBED
+from ._structure import BALANCED_RANK, DIMENSION, ZERO
+from ._whitened import THM_C_11, THM_C_12
+
+THEOREMS = (
+    DIMENSION,
+    BALANCED_RANK,
+    THM_3_1_I,
+    THM_3_1_II,
+    THM_3_1_III,
+    ZERO,
+    NUCLEAR,
+    ALIGNMENT,
+    COR_3_1,
+    THM_3_2_A,
+    THM_3_2_B,
+    PSI,
+    LEMMA_3_1,
+    LEMMA_3_2,
+    LEMMA_3_3,
+    LEMMA_C_3,
+    PROP_C_5,
+    EXP_RATE,
+    LEMMA_C_8,
+    LEMMA_C_10,
+    THM_C_11,
+    THM_C_12,
+    HALF_TIME,
+    JUMP,
+    GD,
+    GD_WHITENED,
+    GAMMA_EFF,
+    CURVATURE,
+    PERTURBED,
+)
+
+__all__ = ["THEOREMS"]
