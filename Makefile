@@ -14,8 +14,8 @@ TOGETHER := -n 2 --dist loadfile
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-verify: .venv/installed  ## install, run the example study, write its picture and table under out/
-	$(SETTINGS) $(BIN)/gradbias example --out out
+verify: .venv/installed  ## install, try every theorem on fresh instances, write out/verify.json
+	$(SETTINGS) $(BIN)/gradbias verify --json out/verify.json
 
 test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"

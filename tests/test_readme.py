@@ -19,6 +19,17 @@ def test_the_example_prints_what_is_shown():
     assert printed.getvalue() == shown
 
 
+def test_the_other_blocks_run():
+    """They go on where the example ends; the theorem holds, with an honest expected error."""
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        for code in re.findall(r"```python\n(.*?)```", README, re.S):
+            exec(code, names)
+    word, expected = printed.getvalue().splitlines()[-1].split()
+    assert word == "holds"
+    assert 1e-5 < float(expected) < 1e-2
+
+
 def test_the_first_screen():
     top = "\n".join(README.splitlines()[:14])
     assert "implicit bias" in README.splitlines()[0]

@@ -20,7 +20,8 @@ class Table:
         return []
 
     def __str__(self) -> str:
-        return "\n".join([*lines_of(self.columns, self.rows()), *self.notes()])
+        notes = [line for note in self.notes() for line in _wrap(note, WIDTH)]
+        return "\n".join([*lines_of(self.columns, self.rows()), *notes])
 
     __repr__ = __str__
 
@@ -66,14 +67,14 @@ def lines_of(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]
             cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)
         )
         parts = _wrap(row[-1], last) or [""]
-        lines += [f"{head}  {parts[0]}".rstrip(), *(" " * (left + 0) + part for part in parts[1:])]
+        lines += [f"{head}  {parts[0]}".rstrip(), *(" " * left + part for part in parts[1:])]
     return lines
 
 
 def _wrap(text: str, width: int) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, width, break_long_words=False)
+    return textwrap.wrap(text, width, break_long_words=False, subsequent_indent="  ")
 
 
 def number(value: float) -> str:

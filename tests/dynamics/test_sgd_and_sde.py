@@ -134,6 +134,7 @@ def pairs():
     return {lr: [final("rank one", kind, lr, MANY, 2) for kind in ("sgd", "sde")] for lr in LRS}
 
 
+@pytest.mark.slow
 def test_means_differ_at_order_one(pairs):
     for quantity in ("loss", "charge"):
         values = []
@@ -147,6 +148,7 @@ def test_means_differ_at_order_one(pairs):
         assert error < 0.1
 
 
+@pytest.mark.slow
 def test_the_effect_of_noise_differs_at_order_two(pairs):
     """Noise moves the mean charge by O(lr); SGD and SDE agree on all but O(lr²) of it."""
     values, effects = [], []
@@ -162,6 +164,7 @@ def test_the_effect_of_noise_differs_at_order_two(pairs):
     assert abs(order - 1) < 0.1, (order, error)
 
 
+@pytest.mark.slow
 def test_the_variance_of_the_loss_agrees_to_order_one(pairs):
     """Both are O(lr); their relative difference is O(lr)."""
     values = []
@@ -173,6 +176,7 @@ def test_the_variance_of_the_loss_agrees_to_order_one(pairs):
     assert order / error > 5  # it does shrink
 
 
+@pytest.mark.slow
 def test_the_variance_of_a_charge_is_of_order_three_in_both(pairs):
     """No noise kicks a charge, θᵀAσ = 0: what is left is below what a weak order of one sees."""
     variances = [[variance(end["charge"]) for end in pairs[lr]] for lr in LRS]
@@ -182,6 +186,7 @@ def test_the_variance_of_a_charge_is_of_order_three_in_both(pairs):
         assert error < 0.01
 
 
+@pytest.mark.slow
 def test_the_variance_of_a_charge_is_not_the_same():
     """The limit of the claim: two variances of a charge vanish together, their ratio stays.
 
@@ -212,6 +217,7 @@ def test_one_step_moves_a_charge_as_noether_says(name):
     assert abs(told.noise) > 0.05 * abs(told.total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sgd", "sde"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_mean_charge_follows_noether(name, kind):

@@ -46,7 +46,7 @@ def test_one_program_for_a_hundred_points_in_many_chunks():
     with count_compilations() as many:
         data = gb.sweep(make, {"rate": np.linspace(0.01, 0.02, 5), "seed": range(20)}, chunk=4)
     # In 25 chunks: the program that measures, because the function is new; all else is there.
-    assert first.count > 1
+    assert first.count >= 1
     assert many.count == 1
     assert data["loss"].shape == (5, 20, 3)
     with count_compilations() as ragged:
