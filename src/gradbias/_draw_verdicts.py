@@ -18,11 +18,11 @@ def draw(verdicts: Any, ax: Any = None) -> Any:
         figure = Figure(figsize=(6.4, 1.4 + 0.28 * max(1, len(rows))), layout="constrained")
         ax = figure.subplots()
     for height, verdict in enumerate(reversed(rows)):
-        error = max(verdict.error, SMALLEST)
+        error, allowed = max(verdict.error, SMALLEST), max(verdict.allowed, SMALLEST)
         colour = COLOURS[verdict.verdict]
-        ax.plot([error, verdict.allowed], [height, height], color=colour, lw=1)
+        ax.plot([error, allowed], [height, height], color=colour, lw=1)
         ax.plot(error, height, "o", color=colour)
-        ax.plot(verdict.allowed, height, "|", color=colour, ms=12, mew=2)
+        ax.plot(allowed, height, "|", color=colour, ms=12, mew=2)
     ax.set_yticks(range(len(rows)), [f"{v.theorem}: {v.quantity}" for v in reversed(rows)])
     ax.set_xscale("log")
     ax.set_xlabel("relative error (dot) and what is allowed (bar)")
