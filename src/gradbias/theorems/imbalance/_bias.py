@@ -1,0 +1,321 @@
+"""Sections 3.1 and 3.2: how far from the solution of least norm gradient flow ends."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import observe
+from ..._setup import Setup, Until
+from ...dynamics import Descent
+from ...noise import Isotropic
+from ...numerics.keys import generator
+from ...theory.imbalance import bias_bound, bias_law, invariant_residual, split
+from .. import _common as common
+from .._erratum import Erratum
+from .._facts import fact
+from .._hypothesis import Hypothesis, kind
+from .._measure import limit
+from .._quantity import at_most, equals, measured
+from .._theorem import Control, Ensemble, Theorem
+from . import _cases as cases
+from . import _evidence as evidence
+from ._facts import (
+    ABOUT,
+    BOTH,
+    BOUND,
+    DIES_OUT,
+    IMBALANCED,
+    OF_DATA,
+    PLAIN,
+    QUIET,
+    SOMETHING,
+    STEP,
+    errors,
+    growth_widening,
+    path,
+    problem_of,
+    pulls,
+    small_step,
+    start,
+)
+from ._gaussian import GAUSSIAN
+from ._motion import states
+
+DRAWS = 80
+UNSEEN = kind("some directions are unseen", lambda s: start(s).U2.size > 0)
+
+
+def _ends(setup: Setup, runs: Any) -> dict[str, Any]:
+    problem = problem_of(setup)
+    bias = split(problem).Phi2 @ start(setup).U2 @ runs["run"].final["W2"]
+    return {"theta": problem.min_norm + problem.at_edge(bias)}
+
+
+EQ14 = Theorem(
+    "imbalance.eq14",
+    r"Gradient flow, and descent with any step that converges, ends at "
+    r"$\Theta(\infty) = \Theta^\star + \Phi_2U_2(0)V(\infty)^T$, with $\Theta^\star = X^+Y$ the "
+    r"minimiser of least Frobenius norm.",
+    [common.no_decay(), OF_DATA, DIES_OUT, SOMETHING],
+    _ends,
+    lambda runs: {"theta": limit(runs["run"])},
+    1e-8,
+    cases.setup,
+    [Control("there is no weight decay", cases.decaying)],
+    given=("second layer at the end",),
+    dynamics=BOTH,
+    errata=[
+        Erratum(
+            "Eq (11), footnote 1",
+            r"$\Theta^\star$ is the interpolator of least spectral norm",
+            r"of least Frobenius norm; for $m > 1$ that of least spectral norm is not unique",
+            "numeric",
+            evidence.spectral_norm,
+        ),
+        Erratum(
+            "before Prop. 1",
+            r"$\Phi_2^TU_2V^T = 0$",
+            r"$U_2V^T = 0$",
+            "ill-typed",
+            note="Φ2ᵀ is (D − r, D) and U2 has D − r rows",
+        ),
+    ],
+    title="where the flow ends",
+    **ABOUT,
+)
+
+
+def _residual_velocity(setup: Setup, runs: Any) -> dict[str, Any]:
+    run, problem = runs["run"], problem_of(setup)
+    parts, m = split(problem), problem.k
+    E = errors(problem, path(run))
+    rows = []
+    for error, params in zip(E, states(run), strict=True):
+        Zr, push = invariant_residual(problem, params), parts.sigma[:, None] * error
+        rows.append(parts.speed * np.concatenate([push.T @ Zr[m:], push @ Zr[:m]]))
+    value = np.asarray(rows)
+    size = np.abs(value).max(axis=(1, 2), keepdims=True)
+    return {"velocity": equals(value, scale=size + 1e-6 * size.max())}
+
+
+def _seen_residual(runs: Any) -> dict[str, Any]:
+    """From the gradients, with U2 as it was at the start."""
+    run = runs["run"]
+    return {"velocity": -pulls(run).Z @ start(run.setup).U2.T}
+
+
+EQ16 = Theorem(
+    "imbalance.eq16",
+    r"The residual $Z_r = [VU_2^T; U_1U_2^T]$ obeys $\dot Z_r = A Z_r$, where $A$ has the blocks "
+    r"$E^T\sqrt{S}$ and $\sqrt{S}E$ off its diagonal: what is zero stays zero.",
+    [*PLAIN, UNSEEN],
+    _residual_velocity,
+    _seen_residual,
+    1e-8,
+    cases.setup,
+    [Control("there is no weight decay", cases.decaying)],
+    given=("path",),
+    dynamics=BOTH,
+    title="how the bias grows",
+    **ABOUT,
+)
+
+
+def _away(setup: Setup) -> dict[str, Any]:
+    found = bias_bound(problem_of(setup), setup.params)
+    simple = math.exp(found.log_simple) if found.log_simple < 709 else math.inf
+    # A bound of zero is one: errors are then counted by the size of the solution.
+    size = max(float(np.linalg.norm(problem_of(setup).min_norm)), 1e-300)
+    return {
+        "distance": at_most(simple, scale=max(min(simple, 1e300), size)),
+        "distance, sharper": at_most(found.bound, scale=max(min(found.bound, 1e300), size)),
+    }
+
+
+def _furthest(runs: Any) -> dict[str, Any]:
+    """The largest part of the predictor that the data do not see."""
+    run = runs["run"]
+    now = path(run)
+    sizes = np.linalg.norm(now.U2 @ np.swapaxes(now.V, 1, 2), axis=(1, 2))
+    return {"distance": sizes.max(), "distance, sharper": sizes.max()}
+
+
+def shaken(key: int) -> Setup:
+    """Noise that also moves what the data do not see, from the invariant set."""
+    at = cases.projected(key)
+    return cases.setup(
+        key,
+        at.params,
+        Descent(0.01, Isotropic(6.0)),
+        at.problem,
+        until=Until(steps=1000),
+        save_at=np.round(np.linspace(0, 1000, cases.SAVES)),
+    )
+
+
+EQ42 = Theorem(
+    "imbalance.eq42",
+    r"With $\theta = \sqrt{\lambda_1}\|E(0)\|_F/(\lambda_rc)$, at all times "
+    r"$\|U_2V^T\|_F \le e^\theta\|Z_r(0)\|_F$, and sharper, "
+    r"$\|U_2V^T\|_F \le \cosh\theta\,\|V(0)U_2^T\|_F + \sinh\theta\,\|U_1(0)U_2^T\|_F$.",
+    [*PLAIN, IMBALANCED, STEP, small_step(growth_widening, BOUND)],
+    _away,
+    _furthest,
+    1e-9,
+    cases.setup,
+    [Control("there is no noise", shaken)],
+    dynamics=BOTH,
+    errata=[
+        Erratum(
+            "App. E, (43)-(44)",
+            r"$E(0) = W^TY - S^{-1/2}U_1V^T$, $\|E(0)\| \le \|Y\| + "
+            r"\lambda_r^{-1/2}\|U_1V^T\|$",
+            r"$E(0) = W^TY - \sqrt{S}U_1V^T$, $\|E(0)\|_F \le \|Y\|_F + "
+            r"\sqrt{\lambda_1}\|U_1V^T\|_F$",
+            "bound",
+            evidence.first_error,
+            note="the exponent λ1^½/λr^(3/2) becomes λ1/λr",
+        ),
+        Erratum(
+            "App. E, end of the proof",
+            r"$\|\Phi_2U_2V^T\|_F$ for the spectral norm",
+            "the Frobenius bound holds, and with it the other",
+            "convention",
+        ),
+    ],
+    title="a bound on the bias",
+    **ABOUT,
+)
+
+
+def _sized(setup: Setup) -> float:
+    """The solution's norm; that of the start's layers where it is zero."""
+    size = float(np.linalg.norm(problem_of(setup).min_norm))
+    return size if size > 0 else float(np.sum(start(setup).Z ** 2))
+
+
+def _off_set(setup: Setup) -> float:
+    size = float(np.linalg.norm(start(setup).Z)) * float(np.linalg.norm(start(setup).U2))
+    found = float(np.linalg.norm(invariant_residual(problem_of(setup), setup.params)))
+    return found / size if size > 0 else 0.0
+
+
+PROP1 = Theorem(
+    "imbalance.prop1",
+    r"If $V(0)U_2^T = 0$ and $U_1(0)U_2^T = 0$, gradient flow ends at the solution of least norm, "
+    r"and so does descent with any step and any minibatches that converge.",
+    [
+        common.no_decay(),
+        OF_DATA,
+        DIES_OUT,
+        SOMETHING,
+        Hypothesis("VU2ᵀ = 0 and U1U2ᵀ = 0 at the start", _off_set, 1e-11),
+        IMBALANCED,
+    ],
+    lambda s: {"theta": equals(problem_of(s).min_norm, scale=_sized(s))},
+    lambda runs: {"theta": limit(runs["run"])},
+    1e-8,
+    cases.projected,
+    [
+        Control("U1U2ᵀ = 0: VU2ᵀ = 0 alone is not enough", cases.off_second),
+        Control("the start is not zero, which is stationary", cases.nothing),
+        Control("VU2ᵀ = 0 and U1U2ᵀ = 0 at the start", cases.setup),
+    ],
+    dynamics=BOTH,
+    title="an invariant set that ends at least norm",
+    **ABOUT,
+)
+
+
+@fact
+def _spread(setup: Setup) -> float:
+    """The standard deviation of U2."""
+    return float(np.sqrt(np.mean(start(setup).U2 ** 2)))
+
+
+def redrawn(setup: Setup) -> Ensemble:
+    """The same start with fresh draws of what the data do not see."""
+    parts = split(problem_of(setup))
+    shape, std = start(setup).U2.shape, _spread(setup)
+    seen = setup.params["W1"] - parts.Phi2 @ start(setup).U2
+    away = observe.distance_to(problem_of(setup).min_norm)
+
+    def build(draw: int) -> Setup:
+        U2 = std * generator(setup.key + int(draw), "theorems.imbalance U2").standard_normal(shape)
+        params = {"W1": seen + parts.Phi2 @ U2, "W2": setup.params["W2"]}
+        return setup.replace(
+            params=params,
+            record={"away": away, "params": observe.params},
+            save_at=[setup.save_at[-1]],
+            key=setup.key + int(draw),
+        )
+
+    return Ensemble(build, {"draw": np.arange(DRAWS)})
+
+
+def _law(setup: Setup, runs: Any) -> dict[str, Any]:
+    """Moments and median of the χ² mixture, for the second layers at the end."""
+    problem, h = problem_of(setup), start(setup).V.shape[1]
+    alpha = -math.log(_spread(setup)) / math.log(h)
+    ends = runs["run"]["params_W2_end"].values
+    laws = [bias_law(problem, {"W1": setup.params["W1"], "W2": W2}, alpha) for W2 in ends]
+    return {
+        "mean square": float(np.mean([law.mean for law in laws])),
+        "mean fourth power": float(np.mean([law.variance + law.mean**2 for law in laws])),
+        "median square": float(laws[0].quantile(0.5)),
+        "second layer": equals(0.0, scale=float(np.abs(ends[0]).max())),
+    }
+
+
+def _distances(runs: Any) -> dict[str, Any]:
+    data = runs["run"]
+    squares = np.sort(data["away_end"].values ** 2)
+    ends = data["params_W2_end"].values
+    n = len(squares)
+    low, high = (squares[int((n + s * math.sqrt(n)) / 2)] for s in (-1, 1))
+    return {
+        "mean square": _mean(squares),
+        "mean fourth power": _mean(squares**2),
+        "median square": measured(float(np.median(squares)), standard_error=(high - low) / 2),
+        "second layer": float(np.abs(ends - ends[0]).max()),
+    }
+
+
+def _mean(values: np.ndarray) -> Any:
+    spread = float(np.std(values)) / math.sqrt(len(values))
+    return measured(float(np.mean(values)), standard_error=spread)
+
+
+BIAS_LAW = Theorem(
+    "imbalance.bias_law",
+    r"For a Gaussian start, given $V(\infty)$ with singular values $s_j$, the squared distance to "
+    r"the solution of least norm is distributed as $h^{-2\alpha}\sum_j s_j^2\chi^2_{D-r}$: "
+    r"$U_2$ takes no part in the motion of $V$.",
+    [
+        common.no_decay(),
+        QUIET,
+        SOMETHING,
+        UNSEEN,
+        kind("width is at least 2", lambda s: start(s).V.shape[1] > 1),
+        GAUSSIAN,
+    ],
+    _law,
+    _distances,
+    # Of the means, what so many draws can tell apart; the second layer is the same in all of them.
+    {
+        "mean square": 0.1,
+        "mean fourth power": 0.1,
+        "median square": 0.1,
+        "second layer": 1e-8,
+    },
+    cases.setup,
+    [Control("there is no noise", shaken)],
+    runs=redrawn,
+    given=("second layer at the end",),
+    dynamics=BOTH,
+    title="the distribution of the bias",
+    **{**ABOUT, "needs": ()},
+)
+
+THEOREMS = (EQ14, PROP1, EQ16, EQ42, BIAS_LAW)
