@@ -119,9 +119,7 @@ class _Walk:
     def kind(self, path: str, kind: type) -> None:
         """A class: by its name, and if it is the user's own by the code of its methods."""
         self.lines[path] = _name(kind)
-        for base in kind.__mro__:
-            if _from_a_library(base):
-                continue
+        for base in _own_bases(kind):
             for name in vars(base):
                 method = inspect.getattr_static(base, name)
                 method = method.fget if isinstance(method, property) else getattr(base, name, None)
@@ -225,6 +223,12 @@ def _library_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     folders = [sysconfig.get_paths()[name] for name in names]
     return (*folders, str(Path(__file__).parent), "<frozen")
+
+
+@functools.lru_cache(maxsize=256)
+def _own_bases(kind: type) -> tuple[type, ...]:
+    """The classes that the user wrote, of those that a class is made of."""
+    return tuple(base for base in kind.__mro__ if not _from_a_library(base))
 
 
 def _from_a_library(value: Any) -> bool:

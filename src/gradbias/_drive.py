@@ -19,6 +19,7 @@ from .numerics.precision import to_numpy
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
 NEVER = 2**62  # a step that no run reaches
 GRAIN_WORK = 2**27  # numbers that a call touches at least before it ends
+UNWATCHED = 1024  # steps between looks at a gap that decides nothing
 FIRST_CALLS = 64  # steps of the first call, before anything has been timed
 
 
@@ -82,6 +83,8 @@ class Ensemble:
         self.params = stack_all([start.params for start in starts])
         self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
+        if all(s.until.gap is None for s in self.setups):
+            every = max(every, UNWATCHED)
         self.every = every if self.counts else None
         self.grain = min(every, _grain(starts))
 

@@ -15,7 +15,6 @@ from ._members import VMAP_BYTES, names_of, same, shape_of
 from ._pieces import Outline, outline_of
 from ._recorder import View, bound_record
 from ._roster import Roster
-from ._setup import Setup
 from ._simulate import Own
 from ._start import padded
 from .nets import LinearNet
@@ -107,9 +106,9 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
     with one_blas_thread():
         for member in range(roster.grid.size):
             start = roster.read(member)
-            trees = (start.system, start.stepper), _view(start.setup, start.lift)
+            trees = (start.system, start.stepper), _view(start)
             shape = shape_of((trees, start.params))
-            variants = families.setdefault(_family(start, shape), {})
+            variants = families.setdefault(_family(start, trees[1], shape), {})
             if shape not in variants:
                 variants[shape] = _Variant(start, trees)
             variants[shape].add(member, trees)
@@ -125,17 +124,19 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
     return chunks
 
 
-def _view(setup: Setup, lift: Any) -> View:
-    return View(bound_record(setup), setup.problem, setup.net, lift)
+def _view(start: Start) -> View:
+    setup = start.setup
+    return View(bound_record(setup), setup.problem, setup.net, start.lift)
 
 
-def _family(start: Start, shape: Hashable) -> Hashable:
+def _family(start: Start, view: View, shape: Hashable) -> Hashable:
     """What members must have in common to run as one program, once they are padded."""
     setup, dynamics = start.setup, start.dynamics
     common = (
         type(dynamics),
         callable(getattr(dynamics, "lr", None)),
         setup.until.check_every,
+        setup.until.gap is None,
         # An adaptive integrator stops at the saves of all members that run with it.
         None if dynamics.counts_steps else (setup.save_clock.tobytes(), setup.limit),
     )
@@ -144,7 +145,7 @@ def _family(start: Start, shape: Hashable) -> Hashable:
         return (*common, shape)
     running = tuple(f for f in setup.record.values() if isinstance(f, Running))
     rank = start.system.net.dims[0] if isinstance(setup.problem, Population) else None
-    return (*common, "reduced", rank, shape_of((start.stepper, _view(setup, None), running)))
+    return (*common, "reduced", rank, shape_of((start.stepper, view._replace(lift=None), running)))
 
 
 def _in_one_frame(variants: list[_Variant]) -> list[list[_Variant]]:

@@ -193,7 +193,7 @@ def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -
         default = DEFAULT_STEPS if by_step else dynamics.clock(DEFAULT_TIME)
         end = default if limit is None else limit
         if counts:
-            return log_spaced_steps(int(end))
+            return _log_spaced(int(end), SAVES)
         return np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)])
     values = checks.array("save_at", save_at, ndim=(1,))
     if len(values) == 0 or values[0] < 0 or np.any(np.diff(values) <= 0):
@@ -232,6 +232,18 @@ def _check_sums(record: dict[str, Any], dynamics: Dynamics) -> None:
 
 def log_spaced_steps(last: int, count: int = SAVES) -> np.ndarray:
     """0, then about log-spaced whole steps up to `last`: `count` of them, or all there are."""
+    return _log_spaced(last, count).copy()
+
+
+@functools.lru_cache(maxsize=64)
+def _log_spaced(last: int, count: int) -> np.ndarray:
+    """One array for all members of a sweep: they are compared by identity first."""
+    steps = _spread(last, count)
+    steps.setflags(write=False)
+    return steps
+
+
+def _spread(last: int, count: int) -> np.ndarray:
     if last < count:
         return np.arange(last + 1)
     ideal = np.round(np.geomspace(1, last, count - 1)).astype(np.int64)

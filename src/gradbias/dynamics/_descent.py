@@ -10,7 +10,7 @@ from ..nets import Net
 from ..noise import DataNoise, Noise
 from ..numerics import checks, counter
 from ..problems import Problem
-from ._carry import packing
+from ._carry import after, packing
 from ._gradient import decayed, gradient, need_expectation
 from ._protocol import Dynamics, State, Stepper, System
 from ._schedules import Schedule, elapsed, rates, steps_for
@@ -56,6 +56,7 @@ class DescentStepper(Stepper):
             grads = self._gradient(system, params, k)
             sums = system.add(sums, params, grads, lr)
             move = pack(decayed(grads, params, self.weight_decay))
+            lr = after(grads, lr)
             if self.momentum is not None:
                 move = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, move)
                 velocity = move

@@ -7,8 +7,9 @@ momentum changes Fk only by E(k−1) · Ekᵀ blocks. What is outside never move
 common scalar under weight decay.
 """
 
+import functools
+
 import numpy as np
-import scipy.linalg
 
 TOLERANCE = 1e-13  # on candidates divided by the norm of their factor; 1e-9 costs 1e-8 in results
 CERTIFICATE = 1e-14  # the largest invariance residual that counts as closed
@@ -61,10 +62,16 @@ def unit(factor: np.ndarray) -> np.ndarray:
     scaled = factor / largest
     if 1 in factor.shape:
         return scaled / np.linalg.norm(scaled)
-    x = np.random.default_rng(0).normal(size=factor.shape[1])
+    x = _direction(factor.shape[1])
     for _ in range(10):
         x = scaled.T @ (scaled @ (x / np.linalg.norm(x)))
     return scaled / np.sqrt(np.linalg.norm(x))
+
+
+@functools.lru_cache(maxsize=64)
+def _direction(size: int) -> np.ndarray:
+    """Where power iteration starts."""
+    return np.random.default_rng(0).normal(size=size)
 
 
 def _images(
@@ -85,8 +92,11 @@ def _span(*candidates: np.ndarray) -> np.ndarray | None:
         return _empty(height)
     if height == 1:  # as between the factors of a rank-1 net
         return None if np.linalg.norm(columns) > TOLERANCE else _empty(height)
+    if columns.shape[1] == 1:
+        length = np.linalg.norm(columns)
+        return columns / length if length > TOLERANCE else _empty(height)
     Q, R = np.linalg.qr(columns)
-    U, s, _ = scipy.linalg.svd(R, full_matrices=False)
+    U, s, _ = np.linalg.svd(R, full_matrices=False)
     kept = int(np.sum(s > TOLERANCE))
     return None if kept >= height else Q @ U[:, :kept]
 

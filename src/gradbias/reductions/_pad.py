@@ -64,7 +64,7 @@ def padded_problem(problem: Quadratic, frame: Frame) -> Quadratic:
     if not isinstance(problem, SpectralRegression):
         return problem  # its draws have the size of its row space: not for us to change
     r, k = frame.dims[0], frame.dims[-1]
-    sizes = {"X": (problem.n, r), "U": (problem.n, r), "s": (r,), "B": (r, k)}
+    sizes = {"scaled": (problem.n, r), "U": (problem.n, r), "s": (r,), "B": (r, k)}
     grown = [_grown(getattr(problem, name), shape) for name, shape in sizes.items()]
     return eqx.tree_at(lambda p: [getattr(p, name) for name in sizes], problem, grown)
 

@@ -1,5 +1,6 @@
 """Quadratic problems written in the basis of their row space, where gradients are diagonal."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from ..problems._regression import Rows, SpectralExcess
 class SpectralRegression(Quadratic, Rows):
     """A Regression whose predictors are coordinates in the right singular vectors of X."""
 
-    X: Any  # U diag(s), so that a batch is looked up and not scaled
+    # U diag(s): a batch is looked up and not scaled. Not named X: a law that reads the inputs
+    # themselves must fail here and not take coordinates for them.
+    scaled: Any
     U: Any
     s: Any
     B: Any
@@ -35,7 +38,7 @@ class SpectralRegression(Quadratic, Rows):
         if batch is None or (batch.indices is None and batch.x is None):
             return self._on_all_rows(theta, batch)
         if batch.x is None:
-            X, Y = self.X[batch.indices], self.labels[batch.indices]
+            X, Y = self.scaled[batch.indices], self.labels[batch.indices]
         else:
             X, Y = batch.x, batch.y
         if batch.label_noise is not None:
@@ -84,12 +87,32 @@ class SpectralPopulation(Quadratic, Fresh):
         return DiagonalExcess(self.variances, self.theta_star, self.weight)
 
 
+_latest: list[tuple[Any, Quadratic]] = []  # a weak reference to a problem, and what it became
+
+
 def in_row_space(problem: QuadraticProblem) -> Quadratic:
-    """The problem in the coordinates of `problem.row_space`."""
+    """The problem in the coordinates of `problem.row_space`.
+
+    Members of a sweep mostly share their problem: they then share this one too.
+    """
+    for known, found in _latest:
+        if known() is problem:
+            return found
+    found = _in_row_space(problem)
+    _latest[:] = [(weakref.ref(problem), found)]
+    return found
+
+
+def _in_row_space(problem: QuadraticProblem) -> Quadratic:
     if isinstance(problem, Regression):
         U, s, _ = problem.svd
         return SpectralRegression(
-            X=U * s, U=U, s=s, B=U.T @ problem.labels, labels=problem.labels, weight=problem.weight
+            scaled=U * s,
+            U=U,
+            s=s,
+            B=U.T @ problem.labels,
+            labels=problem.labels,
+            weight=problem.weight,
         )
     if isinstance(problem, Population):
         basis = problem.row_space
