@@ -63,6 +63,7 @@ def test_results_of_some_workloads_are_added_to_those_of_others(tmp_path):
     assert list(json.loads(path.read_text())) == ["W3"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 def test_both_arms_take_the_same_path():
     from benchmarks import torch_loops as loops

@@ -203,6 +203,7 @@ def test_the_variance_of_a_charge_is_not_the_same():
     assert min(ratios) > 3, ratios
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_one_step_moves_a_charge_as_noether_says(name):
     """Of SGD exactly: the mean over draws of lr²·gᵀAg is lr times the flow."""

@@ -108,6 +108,7 @@ def test_a_hessian_that_is_zero(depth, measure, draw):
     assert measure(gb.observe.sharpness, problem, net, draw(net, scale=0.0)) == 0
 
 
+@pytest.mark.slow
 def test_more_than_400_parameters_against_a_dense_solver(measure, draw, monkeypatch):
     X, Y = rng.standard_normal((15, 10)), rng.standard_normal((15, 3))
     problem = gb.Regression.mean(X, Y)

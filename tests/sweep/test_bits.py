@@ -86,6 +86,7 @@ def test_bits_do_not_depend_on_the_speed_of_the_machine(monkeypatch):
     assert words == [tolerance, tolerance, "diverged", "reached_steps"]
 
 
+@pytest.mark.slow
 def test_a_flow_without_an_end_has_the_same_bits_too(monkeypatch):
     def flow(seed):
         until = gb.Until(gap=1e-12)
@@ -123,6 +124,7 @@ def closures():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dynamics",
     [
@@ -165,6 +167,7 @@ def _chunks(make, over, chunk):
         return _layout.chunks_of(Roster(make, Grid.of(over), None), chunk)
 
 
+@pytest.mark.slow
 def test_data_of_unequal_rank_are_one_program():
     X = np.random.default_rng(5).normal(size=(6, 4))
     flat = X @ np.diag([1.0, 1.0, 1.0, 0.0])

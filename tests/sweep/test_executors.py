@@ -85,6 +85,7 @@ def killed(store, executor, steps, moments):
         assert len(chunks(store)) > len(before)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed(tmp_path, undisturbed):
     killed(tmp_path, "-", STEPS, [1.05, 1.01])
     assert finish(tmp_path)[1].identical(undisturbed)

@@ -119,6 +119,7 @@ def linear(params, x, y):
     return jnp.sum((x @ params["W1"] @ params["W2"] - y) ** 2)
 
 
+@pytest.mark.slow
 def test_matrix_families_by_the_geometric_mean():
     """Two outputs, two units: the engine's row form against the theory's column form."""
     rng = np.random.default_rng(3)

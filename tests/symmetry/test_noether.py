@@ -60,6 +60,7 @@ def test_the_mean_over_all_label_noise():
     np.testing.assert_allclose(flow.per_step, LR**2 * np.mean(squares, axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_of_the_law_itself():
     """Fresh samples of a Population, and noise on parameters: z-scores of one-step means."""
     net = NETS["two layers"]()

@@ -59,6 +59,7 @@ class Scaled(eqx.Module):
         return self.factor * HYPERBOLA.residual(x)
 
 
+@pytest.mark.slow
 def test_the_derivative_off_the_manifold():
     """Differences of SciPy's Φ; C.2; on the manifold it is the projector (4.3)."""
     name = "tanh net"
@@ -79,6 +80,7 @@ def test_the_derivative_off_the_manifold():
     np.testing.assert_allclose(at, P, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_derivative_of_the_derivative_along_the_flow():
     """C.2: ∂²Φ[∇L, ∇L] = −∂Φ H ∇L, off the manifold."""
     case = CASES["generic"]
@@ -121,6 +123,7 @@ def test_trees_and_modules():
     assert moved.activation is jnp.tanh
 
 
+@pytest.mark.slow
 def test_many_parameters_without_a_matrix():
     """An operator from 200 parameters on; against a dense SVD, with and without samples."""
     rng = np.random.default_rng(0)
@@ -192,6 +195,7 @@ def test_a_rank_without_a_gap_is_flagged():
         manifold.tangent_projector(on_manifold("linear net"), residual=linear_residual, rank=5)
 
 
+@pytest.mark.slow
 def test_flows_that_do_not_converge_say_so():
     def separable(x):
         return jnp.log1p(jnp.exp(-x[0])) + 0.0 * x[1]

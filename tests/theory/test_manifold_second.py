@@ -61,6 +61,7 @@ def test_the_second_variational_equation(name, loss):
     assert relative(second(name, F).total, end.y[F.size :, 0]) < 1e-10
 
 
+@pytest.mark.slow
 def test_all_forms_of_a_covariance_agree():
     """And the loss alone gives what the residual gives, by another road."""
     x, F = on_manifold("tanh net"), factor("tanh net", 12)
@@ -119,6 +120,7 @@ def test_the_tangent_part_knows_the_manifold_only():
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("D, v", [(5, (0.6, 0.8)), (8, (0.0, -2.0))])
 def test_the_motor_turns_at_an_eighth(D, v):
     """(D − 2)/8 anti-clockwise at every angle, not (D − 2)/2."""

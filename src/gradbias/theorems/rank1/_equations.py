@@ -27,7 +27,7 @@ from . import _cases as cases
 from ._limits import depth_of
 
 GIVEN = ("path",)
-ROUNDED = 1e-6
+ROUNDED = 1e-5
 
 
 def along(field: Callable[[Any, Any], Any], name: str) -> Callable[..., dict[str, Any]]:
