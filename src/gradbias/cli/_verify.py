@@ -26,6 +26,7 @@ def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> in
         names = [t.id for t in theorems]
     jobs = min(jobs or _cores(), len(names))
     print(f"{len(names)} theorems, {instances} instances each, key {key}", flush=True)
+    print(f"instance i again: gradbias verify ID --key {key}+i --instances 1", flush=True)
     found: list[Row] = []
     for row in _rows(names, what, instances, key, jobs):
         found.append(row)
