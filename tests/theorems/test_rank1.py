@@ -41,7 +41,7 @@ def test_sgd_is_expected_farther_away_than_gd():
 def test_a_near_miss_names_the_balance():
     setup = THEOREMS[0].instances(0).replace(dynamics=gb.Flow(), until=None, save_at=None)
     words = str(gb.predict(setup, only="rank1.thm1"))
-    assert "rank1.thm1 does not apply: not true that init is balanced (" in words
+    assert "rank1.thm1 does not apply: not true that init is balanced (" in " ".join(words.split())
 
 
 def test_a_schedule_is_not_a_step():
@@ -51,4 +51,4 @@ def test_a_schedule_is_not_a_step():
         .replace(dynamics=gb.Descent(lambda step: 0.01), until=gb.Until(steps=10), save_at=None),
         only="rank1.lemma1",
     )
-    assert "could not be computed" in str(told)
+    assert "could not be computed" in " ".join(str(told).split())
