@@ -3,7 +3,7 @@
 from ._base import ChainNet, LinearNet, Net
 from ._chains import Deep, TwoLayer
 from ._diagonal import Diagonal
-from ._functions import general, linear
+from ._functions import FunctionNet, general, linear
 from ._mlp import MLP
 from ._normalised import NormalisedA, NormalisedB
 from ._rank1 import Rank1
@@ -13,6 +13,7 @@ __all__ = [
     "ChainNet",
     "Deep",
     "Diagonal",
+    "FunctionNet",
     "LinearNet",
     "Net",
     "NormalisedA",
