@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -74,12 +74,50 @@ def theorems(which: tyro.conf.Positional[str] = "*", /) -> None:
     run(which)
 
 
+def figures(
+    what: tyro.conf.Positional[str] = "*",
+    /,
+    *,
+    all: bool = False,
+    full: bool = False,
+    list: bool = False,
+    set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    style: Literal["paper", "slide"] = "paper",
+    format: tyro.conf.UseAppendAction[tuple[Literal["svg", "pdf", "png", "csv", "gif"], ...]] = (),
+    out: Path = Path("out/figures"),
+    key: int = 0,
+    jobs: int = 0,
+) -> int:
+    """Re-run and draw the papers' figures; exit code 1 if what must be seen is not.
+
+    What was computed is kept in OUT/.computed: an interrupted call goes on where it was.
+
+    Args:
+        what: a pattern of figure ids ("rank1.*"); without one, the default set.
+        all: every figure instead of the default set.
+        full: at the papers' sizes.
+        list: only say which figures there are.
+        set: name=value, another value of a setting of one figure; may be repeated.
+        style: a column of a page, or a slide.
+        format: of the files; may be repeated. svg if none is given.
+        out: the folder to write to.
+        key: an integer that decides every draw.
+        jobs: processes to use; 0 means one for each core, four at most.
+    """
+    from ._figures import run
+
+    if jobs < 0:
+        raise ValueError(f"--jobs must be at least 0, got {jobs}")
+    return run(what, all, full, list, set, style, format or ("svg",), out, key, jobs)
+
+
 # A command returns its exit code, or None for 0. Its function is named here and imports its
 # work inside, so that help never waits for jax.
 COMMANDS: dict[str, Callable[..., int | None]] = {
     "example": example,
     "verify": verify,
     "theorems": theorems,
+    "figures": figures,
 }
 
 DESCRIPTION = """Which minimum a gradient method picks, how fast and why.

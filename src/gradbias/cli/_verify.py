@@ -24,7 +24,7 @@ def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> in
     left_out = len(theorems) - len(names)
     if not names:
         names = [t.id for t in theorems]
-    jobs = min(jobs or _cores(), len(names))
+    jobs = min(jobs or cores(), len(names))
     print(f"{len(names)} theorems, {instances} instances each, key {key}", flush=True)
     print(f"instance i again: gradbias verify ID --key {key}+i --instances 1", flush=True)
     found: list[Row] = []
@@ -40,7 +40,7 @@ def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> in
     return done.exit_code
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores that this process may use; more than four jobs only wait for each other."""
     return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
 

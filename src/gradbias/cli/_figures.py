@@ -1,0 +1,112 @@
+"""`gradbias figures`: compute, draw, judge; one figure a line as soon as it is made."""
+
+import ast
+import concurrent.futures
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._verify import cores
+
+STORE = ".computed"  # inside the folder of the pictures
+
+
+def run(
+    what: str,
+    every: bool,
+    full: bool,
+    show: bool,
+    changes: Sequence[str],
+    look: str,
+    forms: Sequence[str],
+    out: Path,
+    key: int,
+    jobs: int,
+) -> int:
+    """Make figures; returns 1 if something that must be seen is not."""
+    names = _names(what, every)
+    if show:
+        return _list(names)
+    settings = dict(_setting(word) for word in changes)
+    if settings and len(names) > 1:
+        raise ValueError(f"--set is for one figure, but {what!r} matches {len(names)}")
+    out.mkdir(parents=True, exist_ok=True)
+    size = "paper size" if full else "quick size"
+    print(f"{len(names)} figures, {size}, key {key}, into {out}", flush=True)
+    work = [(name, full, key, settings, look, tuple(forms), out) for name in names]
+    missing = 0
+    for name, text, bad in _made(work, min(jobs or cores(), len(work))):
+        print(text, flush=True)
+        missing += bad
+    print(f"\n{missing} of what must be seen is not" if missing else "\nall is seen")
+    return 1 if missing else 0
+
+
+def _names(what: str, every: bool) -> list[str]:
+    from ..figures import find
+
+    chosen = find(what)
+    if what == "*" and not every:
+        chosen = [figure for figure in chosen if figure.default]
+    return [figure.id for figure in chosen]
+
+
+def _list(names: list[str]) -> int:
+    from ..figures import known
+
+    for name in names:
+        figure = known()[name]
+        mark = "*" if figure.default else " "
+        print(f"{mark} {name:<24} {figure.title}")
+    print("\n* is in the default set; --all makes every one")
+    return 0
+
+
+def _setting(word: str) -> tuple[str, Any]:
+    name, equals, text = word.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--set takes name=value, got {word!r}")
+    try:
+        return name, ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name, text
+
+
+def _made(work: list[tuple[Any, ...]], jobs: int) -> Iterator[tuple[str, str, int]]:
+    if jobs == 1:
+        yield from (one(*task) for task in work)
+        return
+    # Not fork: a forked child hangs once jax has run in its parent.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(jobs, context, _quiet_start) as pool:
+        tasks = [pool.submit(one, *task) for task in work]
+        try:
+            yield from (task.result() for task in concurrent.futures.as_completed(tasks))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _quiet_start() -> None:
+    # One BLAS thread a process: two beside XLA's wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def one(
+    name: str,
+    full: bool,
+    key: int,
+    settings: dict[str, Any],
+    look: str,
+    forms: tuple[str, ...],
+    out: Path,
+) -> tuple[str, str, int]:
+    """Make one figure and write it; its text, and how much is not seen."""
+    from ..figures import make
+
+    made = make(name, full=full, key=key, settings=settings, store=out / STORE, look=look)
+    for form in forms:
+        made.save(out, form)
+    return name, str(made), sum(not seen.holds for seen in made.seen)

@@ -1,0 +1,89 @@
+"""Where a figure computes: sweeps that go on after an interruption, results that are kept."""
+
+import hashlib
+import importlib
+import inspect
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from .. import __version__
+from .._foretold import sweep
+from .._run import Run
+from .._setup import Setup
+from .._simulate import simulate
+from ._figure import Figure, Settings
+
+ENGINE = "h5netcdf"
+
+
+class Lab:
+    """The bench of one figure.
+
+    Args:
+        folder: where unfinished sweeps are kept; None keeps nothing.
+    """
+
+    def __init__(self, folder: Path | None = None, progress: bool | None = False):
+        self._folder, self._progress, self._sweeps = folder, progress, 0
+
+    def sweep(
+        self, build: Callable[..., Setup], over: Mapping[str, Iterable[Any]], **options: Any
+    ) -> xr.Dataset:
+        """`gb.sweep` with a store of its own."""
+        self._sweeps += 1
+        store = None if self._folder is None else self._folder / f"sweep-{self._sweeps}"
+        done = sweep(build, over, store=store, progress=self._progress, **options)
+        return done.load()
+
+    def simulate(self, setup: Setup, **options: Any) -> Run:
+        """`gb.simulate`; one run is not worth a store."""
+        return simulate(setup, progress=self._progress, **options)
+
+
+def computed(
+    figure: Figure, settings: Settings, store: Path | None, progress: bool | None = False
+) -> xr.Dataset:
+    """The data of a figure: from the store if they are there, else computed and kept there."""
+    if store is None:
+        return _checked(figure, figure.compute(settings, Lab(progress=progress)))
+    name = f"{figure.id}-{_digest(figure, settings)}"
+    kept = store / f"{name}.nc"
+    if kept.exists():
+        with xr.open_dataset(kept, engine=ENGINE) as data:
+            return data.load()
+    store.mkdir(parents=True, exist_ok=True)
+    bench = store / name
+    data = _checked(figure, figure.compute(settings, Lab(bench, progress)))
+    temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
+    # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
+    temporary.write_bytes(_plain(data).to_netcdf(engine=ENGINE))
+    os.replace(temporary, kept)
+    shutil.rmtree(bench, ignore_errors=True)  # its sweeps are in the result now
+    return data
+
+
+def _checked(figure: Figure, data: Any) -> xr.Dataset:
+    if not isinstance(data, xr.Dataset):
+        raise TypeError(f"compute of {figure.id} must return a Dataset, got {type(data).__name__}")
+    return data
+
+
+def _plain(data: xr.Dataset) -> xr.Dataset:
+    """Attributes of sweeps are JSON texts already; booleans are not in NetCDF."""
+    return data.map(lambda a: a.astype(np.int8) if a.dtype == bool else a, keep_attrs=True)
+
+
+def _digest(figure: Figure, settings: Settings) -> str:
+    """Of everything that decides the data: settings, version, and the code of the paper's room."""
+    module = importlib.import_module(figure.compute.__module__)
+    folder = Path(inspect.getfile(module)).parent
+    sources = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+    text = json.dumps([__version__, dict(settings)], default=lambda v: np.asarray(v).tolist())
+    return hashlib.sha256(b"\0".join([text.encode(), *sources])).hexdigest()[:12]

@@ -1,0 +1,41 @@
+"""All figures, paper by paper."""
+
+import fnmatch
+import functools
+import importlib
+
+from ._figure import Figure
+
+# One package a paper, in the order in which they are shown; each has FIGURES.
+PAPERS: tuple[str, ...] = ("overview",)
+
+
+@functools.cache
+def known() -> dict[str, Figure]:
+    """Every figure by its id."""
+    found: dict[str, Figure] = {}
+    for paper in PAPERS:
+        for figure in importlib.import_module(f".{paper}", __package__).FIGURES:
+            if figure.id in found:
+                raise ValueError(f"two figures have the id {figure.id!r}")
+            found[figure.id] = figure
+    return found
+
+
+def one(name: str) -> Figure:
+    """The figure with this id."""
+    if name not in known():
+        raise ValueError(f"there is no figure {name!r}; there are {', '.join(known())}")
+    return known()[name]
+
+
+def find(pattern: str = "*") -> list[Figure]:
+    """The figures whose id matches a pattern such as "rank1.*".
+
+    Args:
+        pattern: a shell pattern or an id.
+    """
+    found = [f for name, f in known().items() if fnmatch.fnmatchcase(name, pattern)]
+    if not found:
+        raise ValueError(f"no figure matches {pattern!r}; there are {', '.join(known())}")
+    return found

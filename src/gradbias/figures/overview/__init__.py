@@ -1,0 +1,5 @@
+"""What no single paper shows: which minimum, and the map of all biases."""
+
+from ._which_minimum import WHICH_MINIMUM
+
+FIGURES = (WHICH_MINIMUM,)

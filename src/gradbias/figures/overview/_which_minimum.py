@@ -1,0 +1,134 @@
+"""The picture that explains the field: one line of minima, one start, five end points."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ... import theory
+from ..._setup import Setup, Until
+from ...dynamics import Flow
+from ...init import balanced
+from ...nets import Deep, Diagonal
+from ...plot import COLOURS, GREY
+from ...problems import Regression
+from .._figure import Figure, Seen, Settings
+
+SAVES = 400
+
+
+def nets(s: Settings) -> dict[str, tuple[str, float]]:
+    """Label → (kind, its number: layers, or α)."""
+    deep = {("linear model" if N == 1 else f"deep, {N} layers"): ("deep", N) for N in s.depths}
+    return {**deep, **{f"diagonal, α = {a:g}": ("diagonal", a) for a in s.alphas}}
+
+
+def problem(s: Settings) -> Regression:
+    """One equation for two unknowns."""
+    return Regression.half_sum([list(s.x)], [s.y])
+
+
+def start(s: Settings) -> np.ndarray:
+    """The common start; another key moves it a little."""
+    shift = np.random.default_rng(s.key).normal(size=2) if s.key else np.zeros(2)
+    return np.asarray(s.theta0) + 0.02 * shift
+
+
+def pair(theta0: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
+    """u and v with u² − v² = θ₀ and uv = α² in every coordinate."""
+    half = np.arcsinh(theta0 / (2 * alpha**2)) / 2
+    return {"u": alpha * np.exp(half), "v": alpha * np.exp(-half)}
+
+
+def setup(s: Settings, kind: str, number: float) -> Setup:
+    """The flow of one net from the common start."""
+    if kind == "deep":
+        net: Any = Deep([2] * int(number) + [1])
+        params = balanced(net, start(s))
+    else:
+        net, params = Diagonal(2), pair(start(s), number)
+    save_at = np.concatenate([[0.0], np.geomspace(1e-3, s.time, SAVES)])
+    return Setup(problem(s), net, params, Flow(), Until(gap=1e-26, time=s.time), None, save_at)
+
+
+def predicted(s: Settings, kind: str, number: float) -> np.ndarray:
+    """The end point from the theorem, without a step."""
+    if kind == "deep":
+        return np.ravel(theory.balanced_limit(problem(s), start(s), int(number)).theta)
+    at = pair(start(s), number)
+    return np.ravel(theory.diagonal_limit(problem(s), at["u"], at["v"]).theta)
+
+
+def compute(s: Settings, lab: Any) -> xr.Dataset:
+    chosen = nets(s)
+    runs = [lab.simulate(setup(s, *net)) for net in chosen.values()]
+    return xr.Dataset(
+        {
+            "path": (("net", "save", "entry"), [run.data["theta"].values for run in runs]),
+            "end": (("net", "entry"), [np.ravel(run.theta) for run in runs]),
+            "predicted": (("net", "entry"), [predicted(s, *net) for net in chosen.values()]),
+        },
+        {"net": list(chosen)},
+    )
+
+
+def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    line = problem(s)
+    point, along = line.min_norm, np.array([-s.x[1], s.x[0]])
+    ax.axline(point, point + along, color=GREY, lw=3, alpha=0.5, zorder=0)
+    for number, net in enumerate(data["net"].values):
+        colour, one = COLOURS[number], data.sel(net=net)
+        ax.plot(*one["path"].values.T, color=colour, label=net)
+        ax.plot(*one["predicted"].values, "o", mfc="none", mec=colour, mew=1.3, ms=8)
+    ax.plot(*start(s), "o", color="black", ms=4)
+    ax.annotate("start", start(s), (4, -9), textcoords="offset points")
+    ax.annotate("every point here\nhas zero loss", s.note, color="#555555", rotation=0)
+    ax.plot([], [], "o", mfc="none", mec="black", label="predicted end")
+    ax.set(xlim=s.xlim, ylim=s.ylim, xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
+    ax.set_aspect("equal", adjustable="box")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
+
+
+def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+    error = np.abs(data["end"] - data["predicted"]).max("entry")
+    ends = data["end"].values
+    apart = min(np.linalg.norm(ends[i] - ends[j]) for i in range(len(ends)) for j in range(i))
+    misfit = np.abs(ends @ np.asarray(s.x) - s.y).max()
+    return [
+        Seen("largest distance of a path's end to its ring", float(error.max()), high=1e-8),
+        Seen("misfit of the worst end point", float(misfit), high=1e-8),
+        Seen("least distance between two of the end points", float(apart), low=0.1),
+    ]
+
+
+WHICH_MINIMUM = Figure(
+    id="which_minimum",
+    title="One start, one line of minima, five answers",
+    caption=(
+        "Two parameters and one equation: every point of the grey line has zero loss. Gradient "
+        "flow starts five models at the same predictor (black dot). Lines are simulated paths, "
+        "rings the end points that the theorems predict without a step: the orthogonal projection "
+        "for the linear model, the root of one scalar equation for deep nets, the minimiser of a "
+        "hyperbolic entropy for diagonal nets, which tends to the sparse solution as α falls. "
+        "Loss, data, start and optimiser are the same; the parametrisation alone decides which "
+        "minimum is reached."
+    ),
+    compute=compute,
+    draw=draw,
+    seen=seen,
+    quick={
+        "x": (1.0, 2.0),
+        "y": 2.0,
+        "theta0": (0.3, -0.2),
+        "depths": (1, 3, 9),
+        "alphas": (0.03, 0.4),
+        "time": 2000.0,
+        "xlim": (-0.1, 2.3),
+        "ylim": (-0.35, 0.95),
+        "note": (1.25, 0.62),
+    },
+    default=True,
+    wide=True,
+    height=1.0,
+)

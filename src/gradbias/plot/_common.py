@@ -1,0 +1,73 @@
+"""What the plots share: axes to draw on, the data of a result, its clock."""
+
+from typing import Any
+
+import numpy as np
+
+CLOCKS = {"step": "step", "time": "time"}
+
+
+def axes(ax: Any = None) -> Any:
+    """The given Axes, or new ones on a figure of their own."""
+    if ax is not None:
+        if not hasattr(ax, "plot"):
+            raise ValueError(f"ax must be a matplotlib Axes, got {type(ax).__name__}")
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(layout="constrained").subplots()
+
+
+def dataset(result: Any) -> Any:
+    """The Dataset of a run, a study or a sweep."""
+    found = getattr(getattr(result, "run", result), "data", result)
+    if not hasattr(found, "data_vars"):
+        raise ValueError(
+            "result must be a gb.Run, the Study of gb.check or the Dataset of gb.sweep, got "
+            f"{type(result).__name__}"
+        )
+    return found
+
+
+def clock(data: Any) -> str:
+    """The axis along which it was recorded."""
+    for name in CLOCKS:
+        if name in data.dims:
+            return name
+    raise ValueError(f"result has no axis 'step' or 'time'; its axes are {list(data.dims)}")
+
+
+def variable(data: Any, name: str) -> Any:
+    """A recorded quantity; the error says what there is."""
+    if name not in data:
+        raise ValueError(
+            f"{name!r} was not recorded; there are {sorted(map(str, data.data_vars))}. "
+            "Add it to the Setup's record="
+        )
+    return data[name]
+
+
+def starting(data: Any, prefix: str) -> dict[str, Any]:
+    """The variables whose names start so, ends of sweeps left out."""
+    names = [str(name) for name in data.data_vars if str(name).startswith(prefix)]
+    return {name: data[name] for name in names if not name.endswith("_end")}
+
+
+def rows(array: Any, axis: str) -> np.ndarray:
+    """Values with the clock first and everything else in one second axis."""
+    values = array.transpose(axis, ...).values
+    return values.reshape(len(values), -1)
+
+
+def label_clock(ax: Any, axis: str, ticks: Any) -> None:
+    """Name the x-axis; logarithmic where the saves are spread over decades."""
+    ax.set_xlabel(CLOCKS[axis])
+    if spread_over_decades(ticks):
+        ax.set_xscale("log")
+
+
+def spread_over_decades(ticks: Any) -> bool:
+    """Whether equal steps on a linear axis would crowd the first saves into one point."""
+    gaps = np.diff(np.asarray(ticks, float))
+    gaps = gaps[gaps > 0]
+    return len(gaps) > 2 and gaps.max() > 30 * gaps.min()

@@ -1,0 +1,62 @@
+"""Singular values over time, with theory over them."""
+
+from typing import Any
+
+import numpy as np
+
+from ._common import axes, clock, dataset, label_clock, rows, starting, variable
+from ._style import BLACK, BLUE
+
+
+def singular_values(
+    result: Any,
+    *,
+    ax: Any = None,
+    name: str | None = None,
+    theory: Any = None,
+    label: str | None = None,
+    **style: Any,
+) -> Any:
+    """Draw the singular values of a layer or of the predictor.
+
+    Args:
+        result: a run that recorded `gb.observe.singular_values(...)`.
+        ax: where to draw; new Axes if None.
+        name: the recorded quantity; the first whose name starts with "singular_values" or "sv".
+        theory: limits, one for each value (drawn as rings at the end), or an array over the saves
+            (drawn dotted).
+        label: for the legend.
+        style: passed on to the lines.
+    """
+    ax = axes(ax)
+    data = dataset(result)
+    axis = clock(data)
+    array = variable(data, name) if name is not None else _first(data)
+    ticks, values = data[axis].values, rows(array, axis)
+    lines = ax.plot(ticks, values, **{"color": BLUE, **style})
+    lines[0].set_label(label)
+    if theory is not None:
+        _over(ax, ticks, np.asarray(theory, float))
+    ax.set_ylabel("singular values")
+    label_clock(ax, axis, ticks)
+    return ax
+
+
+def _first(data: Any) -> Any:
+    found = {**starting(data, "singular_values"), **starting(data, "sv")}
+    if not found:
+        raise ValueError(
+            "no singular values were recorded: put gb.observe.singular_values('W1') into record="
+        )
+    return next(iter(found.values()))
+
+
+def _over(ax: Any, ticks: Any, theory: np.ndarray) -> None:
+    if theory.ndim == 2:
+        lines = ax.plot(ticks, theory, ":", color=BLACK, zorder=3)
+        lines[0].set_label("theory")
+        return
+    ends = np.full(len(theory), ticks[-1])
+    ax.plot(
+        ends, theory, "o", mfc="none", mec=BLACK, clip_on=False, zorder=3, label="predicted limit"
+    )
