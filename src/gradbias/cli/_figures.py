@@ -37,7 +37,7 @@ def run(
     print(f"{len(names)} figures, {size}, key {key}, into {out}", flush=True)
     work = [(name, full, key, settings, look, tuple(forms), out) for name in names]
     missing = 0
-    for name, text, bad in _made(work, min(jobs or cores(), len(work))):
+    for text, bad in _made(work, min(jobs or cores(), len(work))):
         print(text, flush=True)
         missing += bad
     print(f"\n{missing} of what must be seen is not" if missing else "\nall is seen")
@@ -74,7 +74,7 @@ def _setting(word: str) -> tuple[str, Any]:
         return name, text
 
 
-def _made(work: list[tuple[Any, ...]], jobs: int) -> Iterator[tuple[str, str, int]]:
+def _made(work: list[tuple[Any, ...]], jobs: int) -> Iterator[tuple[str, int]]:
     if jobs == 1:
         yield from (one(*task) for task in work)
         return
@@ -102,11 +102,11 @@ def one(
     look: str,
     forms: tuple[str, ...],
     out: Path,
-) -> tuple[str, str, int]:
+) -> tuple[str, int]:
     """Make one figure and write it; its text, and how much is not seen."""
     from ..figures import make
 
     made = make(name, full=full, key=key, settings=settings, store=out / STORE, look=look)
     for form in forms:
         made.save(out, form)
-    return name, str(made), sum(not seen.holds for seen in made.seen)
+    return str(made), sum(not seen.holds for seen in made.seen)

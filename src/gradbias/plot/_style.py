@@ -15,7 +15,6 @@ _COMMON: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
-    "axes.prop_cycle": None,  # set below: a cycler must not be made before matplotlib is wanted
     "legend.frameon": False,
     "savefig.dpi": 200,
     "svg.hashsalt": "gradbias",  # the same picture is the same file
@@ -56,8 +55,8 @@ def style(name: str = "paper") -> Iterator[None]:
     import matplotlib as mpl
     from cycler import cycler
 
-    cycle = {"axes.prop_cycle": cycler(color=COLOURS)}
-    with mpl.rc_context({**_COMMON, **cycle, **STYLES[name]}):
+    settings: Any = {**_COMMON, **STYLES[name], "axes.prop_cycle": cycler(color=COLOURS)}
+    with mpl.rc_context(settings):
         yield
 
 

@@ -35,7 +35,7 @@ def start(s: Settings) -> np.ndarray:
 
 
 def pair(theta0: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
-    """u and v with u² − v² = θ₀ and uv = α² in every coordinate."""
+    """The parameters with u² − v² = θ₀ and uv = α² in every coordinate."""
     half = np.arcsinh(theta0 / (2 * alpha**2)) / 2
     return {"u": alpha * np.exp(half), "v": alpha * np.exp(-half)}
 
@@ -91,12 +91,12 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
 
 
 def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    error = np.abs(data["end"] - data["predicted"]).max("entry")
     ends = data["end"].values
+    error = np.abs(ends - data["predicted"].values).max()
     apart = min(np.linalg.norm(ends[i] - ends[j]) for i in range(len(ends)) for j in range(i))
     misfit = np.abs(ends @ np.asarray(s.x) - s.y).max()
     return [
-        Seen("largest distance of a path's end to its ring", float(error.max()), high=1e-8),
+        Seen("largest distance of a path's end to its ring", float(error), high=1e-8),
         Seen("misfit of the worst end point", float(misfit), high=1e-8),
         Seen("least distance between two of the end points", float(apart), low=0.1),
     ]
