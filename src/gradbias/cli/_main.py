@@ -111,6 +111,33 @@ def figures(
     return run(what, all, full, list, set, style, format or ("svg",), out, key, jobs)
 
 
+def report(
+    *,
+    out: Path = Path("out/report.html"),
+    fresh: bool = False,
+    all: bool = False,
+    instances: int = 3,
+    key: int = 0,
+    jobs: int = 0,
+) -> int:
+    """Put verdicts, figures and errata on one page that needs nothing else.
+
+    Takes verify.json and figures/ from the folder of OUT and makes what is missing. The exit code
+    is that of the parts which were made: 1 if something speaks against a theorem or is not seen.
+
+    Args:
+        out: the HTML file; errata.json is written beside it.
+        fresh: verify and draw again even if results are there.
+        all: every figure, not only the default set.
+        instances: how many instances of each theorem.
+        key: an integer that decides all of them.
+        jobs: processes to use; 0 means one for each core, four at most.
+    """
+    from ._report import run
+
+    return run(out, fresh, all, instances, key, jobs)
+
+
 # A command returns its exit code, or None for 0. Its function is named here and imports its
 # work inside, so that help never waits for jax.
 COMMANDS: dict[str, Callable[..., int | None]] = {
@@ -118,6 +145,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "verify": verify,
     "theorems": theorems,
     "figures": figures,
+    "report": report,
 }
 
 DESCRIPTION = """Which minimum a gradient method picks, how fast and why.

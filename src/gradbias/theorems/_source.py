@@ -13,6 +13,7 @@ class Source:
         title: its title.
         venue: the proceedings or journal.
         year: when it appeared.
+        read: the text in which its lines were read; corrections are about that text.
     """
 
     key: str
@@ -20,6 +21,7 @@ class Source:
     title: str
     venue: str
     year: int
+    read: str = "the text of the proceedings"
 
     @property
     def bibtex(self) -> str:
@@ -45,6 +47,7 @@ RANK1 = Source(
     "Implicit Bias of (Stochastic) Gradient Descent for Rank-1 Linear Neural Network",
     "Advances in Neural Information Processing Systems 36",
     2023,
+    "the supplement alone",
 )
 SPECTRAL = Source(
     "varre2023spectral",
@@ -59,6 +62,7 @@ ZEROLOSS = Source(
     "What Happens after SGD Reaches Zero Loss? -- A Mathematical Framework",
     "International Conference on Learning Representations",
     2022,
+    "the ICLR 2022 text, read by machine (OCR)",
 )
 IMBALANCE = Source(
     "min2021imbalance",

@@ -1,0 +1,24 @@
+"""`gradbias report`: verify, draw, and put all of it on one page."""
+
+import sys
+from pathlib import Path
+
+LOOK = "paper"
+
+
+def run(out: Path, fresh: bool, every: bool, instances: int, key: int, jobs: int) -> int:
+    """Make what is missing, then the page; returns the worst exit code of the parts."""
+    from ..report import write
+    from . import _figures, _verify
+
+    folder, codes = out.parent, [0]
+    if fresh or not (folder / "verify.json").exists():
+        codes.append(_verify.run("*", instances, key, jobs, folder / "verify.json"))
+    if fresh or every or not any((folder / "figures").glob("*.json")):
+        pictures = folder / "figures"
+        codes.append(
+            _figures.run("*", every, False, False, (), LOOK, ("svg",), pictures, key, jobs)
+        )
+    print(f"wrote {write(folder, out)} and {folder / 'errata.json'}", file=sys.stderr)
+    # 1 (refuted, not seen) is worse than 2 (inconclusive).
+    return 1 if 1 in codes else max(codes)

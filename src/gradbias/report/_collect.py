@@ -1,0 +1,81 @@
+"""What a report is made of: rows of a verification, figures, the machine."""
+
+import dataclasses
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+
+FIRST = "which_minimum"
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """Everything that the page shows.
+
+    Attributes:
+        rows: of `gradbias verify`, grouped by theorem.
+        figures: what is known of each, with its picture as text (`svg`).
+        machine: what it was computed on.
+    """
+
+    rows: dict[str, list[dict[str, Any]]]
+    figures: list[dict[str, Any]]
+    machine: dict[str, str]
+
+    def count(self, *words: str) -> int:
+        """How many rows have one of these verdicts."""
+        return sum(row["verdict"] in words for rows in self.rows.values() for row in rows)
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """How much of what must be seen is seen, and how much there is."""
+        found = [s["holds"] for figure in self.figures for s in figure["seen"]]
+        return sum(found), len(found)
+
+
+def collect(folder: Path) -> Content:
+    """Read `verify.json` and `figures/` of a folder.
+
+    Args:
+        folder: what `gradbias verify --json` and `gradbias figures` wrote to.
+    """
+    return Content(_rows(folder / "verify.json"), _figures(folder / "figures"), machine())
+
+
+def _rows(file: Path) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    if file.exists():
+        for row in json.loads(file.read_text(encoding="utf-8"))["rows"]:
+            grouped.setdefault(row["theorem"], []).append(row)
+    return grouped
+
+
+def _figures(folder: Path) -> list[dict[str, Any]]:
+    """The figures that have a picture, in the papers' order, which_minimum first."""
+    from ..figures import known
+
+    order = {name: number for number, name in enumerate([FIRST, *known()])}
+    found = []
+    for file in folder.glob("*.json"):
+        about = json.loads(file.read_text(encoding="utf-8"))
+        picture = folder / f"{about['id']}.svg"
+        if picture.exists():
+            found.append({**about, "svg": picture.read_text(encoding="utf-8")})
+    return sorted(found, key=lambda about: order.get(about["id"], len(order)))
+
+
+def machine() -> dict[str, str]:
+    """Processor, system and versions, in words."""
+    from .._run import versions
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "processor": f"{platform.machine()}, {cores} cores",
+        "system": f"{platform.system()}, Python {platform.python_version()}",
+        "gradbias": __version__,
+        **{name: version for name, version in versions().items() if name != "gradbias"},
+    }
