@@ -9,13 +9,13 @@ SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/j
 # Two processes, a file in one of them: tests of a file share what they compile.
 TOGETHER := -n 2 --dist loadfile
 
-.PHONY: help verify test bench lint fix clean
+.PHONY: help verify test bench docs lint fix clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-verify: .venv/installed  ## install, try every theorem on fresh instances, write out/verify.json
-	$(SETTINGS) $(BIN)/gradbias verify --json out/verify.json
+verify: .venv/installed  ## install, try every theorem, draw the main figures, write out/report.html
+	$(SETTINGS) $(BIN)/gradbias report --fresh --out out/report.html
 
 test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"
@@ -23,6 +23,10 @@ test: lint  ## lint, types and all tests, then a smoke set with jax's global x64
 
 bench: .venv/installed-bench  ## time it against the same loops in PyTorch, write out/bench.json
 	$(SETTINGS) $(BIN)/python -m benchmarks --out out $(BENCH)
+
+docs: .venv/installed-docs  ## build the pages into docs/build, with the main figures
+	$(SETTINGS) $(BIN)/gradbias figures --out out/figures
+	$(SETTINGS) $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/build
 
 lint: .venv/installed-dev  ## lint and types alone
 	$(BIN)/ruff check .
@@ -34,7 +38,7 @@ fix: .venv/installed-dev  ## format and repair what can be repaired
 	$(BIN)/ruff format .
 
 clean:  ## remove everything that was made here
-	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis dist out
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis dist out docs/made docs/build
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: the environment is made once and brought up to date when pyproject.toml changes.
@@ -49,6 +53,10 @@ clean:  ## remove everything that was made here
 # PyTorch is what we compare with; nothing else here needs it.
 .venv/installed-bench: .venv/installed
 	$(BIN)/python -m pip install --quiet torch==2.13.0
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --group docs
 	touch $@
 
 .venv/installed-dev: .venv/installed

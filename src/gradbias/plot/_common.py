@@ -70,4 +70,4 @@ def spread_over_decades(ticks: Any) -> bool:
     """Whether equal steps on a linear axis would crowd the first saves into one point."""
     gaps = np.diff(np.asarray(ticks, float))
     gaps = gaps[gaps > 0]
-    return len(gaps) > 2 and gaps.max() > 30 * gaps.min()
+    return bool(len(gaps) > 2 and gaps.max() > 30 * gaps.min())
