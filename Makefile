@@ -9,10 +9,10 @@ SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/j
 # Two processes, a file in one of them: tests of a file share what they compile.
 TOGETHER := -n 2 --dist loadfile
 
-.PHONY: help verify test bench docs lint fix clean
+.PHONY: help verify test test-torch bench docs lint fix clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 verify: .venv/installed  ## install, try every theorem, draw the main figures, write out/report.html
 	$(SETTINGS) $(BIN)/gradbias report --fresh --out out/report.html
@@ -20,6 +20,9 @@ verify: .venv/installed  ## install, try every theorem, draw the main figures, w
 test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"
 	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q $(TOGETHER) -m smoke
+
+test-torch: .venv/installed-dev .venv/installed-bench  ## the tests of gradbias.torch; installs PyTorch for itself
+	$(SETTINGS) $(BIN)/pytest -q $(TOGETHER) -m "not slow" tests/torch_models
 
 bench: .venv/installed-bench  ## time it against the same loops in PyTorch, write out/bench.json
 	$(SETTINGS) $(BIN)/python -m benchmarks --out out $(BENCH)
