@@ -7,7 +7,11 @@ import gradbias as gb
 from gradbias.theorems.rank1 import THEOREMS
 
 
-@pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.id)
+def marked(theorem):
+    return pytest.param(theorem, id=theorem.id, marks=[pytest.mark.slow] if theorem.slow else [])
+
+
+@pytest.mark.parametrize("theorem", [marked(theorem) for theorem in THEOREMS])
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)
     assert found.exit_code == 0, str(found)

@@ -24,7 +24,11 @@ def known():
         th.unregister(theorem.id)
 
 
-@pytest.mark.parametrize("name", IDS)
+def marked(name):
+    return pytest.param(name, marks=[pytest.mark.slow] if FIND[name].slow else [])
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in IDS])
 def test_holds_and_breaks(name):
     found = gb.verify(FIND[name], instances=1, key=7)
     assert found.exit_code == 0, str(found)

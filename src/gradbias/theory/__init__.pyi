@@ -7,6 +7,7 @@ from . import noise_only as noise_only
 from . import potentials as potentials
 from . import spectral as spectral
 from . import symmetry as symmetry
+from ._alleviation import alleviation_terms as alleviation_terms
 from ._balanced import balanced_limit as balanced_limit
 from ._embedding import deep_from_rank1 as deep_from_rank1
 from ._embedding import rank1_from_deep as rank1_from_deep
@@ -22,6 +23,8 @@ from ._finite_step import gd_gap as gd_gap
 from ._finite_step import modified_loss as modified_loss
 from ._finite_step import modified_velocity as modified_velocity
 from ._rank1 import rank1_limit as rank1_limit
+from ._sde import balanced_sde as balanced_sde
+from ._sde import sde_coefficients as sde_coefficients
 from ._sgd import sgd_limit as sgd_limit
 from .diagonal import diagonal_limit as diagonal_limit
 from .imbalance import balanced_two_layer as balanced_two_layer
@@ -60,6 +63,8 @@ from .noise_only import label_noise_sde_scale as label_noise_sde_scale
 from .noise_only import moment_exponent as moment_exponent
 from .noise_only import noise_only_lyapunov as noise_only_lyapunov
 from .noise_only import noise_only_moments as noise_only_moments
+from .noise_only import noise_only_paths as noise_only_paths
+from .noise_only import noise_only_step as noise_only_step
 from .potentials import DepthPotential as DepthPotential
 from .potentials import HyperbolicEntropy as HyperbolicEntropy
 from .potentials import Potential as Potential

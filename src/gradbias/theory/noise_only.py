@@ -13,11 +13,13 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ._noise_exponents import moment_exponent, noise_only_lyapunov
+from ._noise_paths import NoisePaths, noise_only_paths, noise_only_step
 
 __all__ = [
     "CommutatorMoments",
     "LabelNoiseLimit",
     "NoiseMoments",
+    "NoisePaths",
     "NoiseScale",
     "commutator_moments",
     "label_noise_rank_one_limit",
@@ -25,6 +27,8 @@ __all__ = [
     "moment_exponent",
     "noise_only_lyapunov",
     "noise_only_moments",
+    "noise_only_paths",
+    "noise_only_step",
 ]
 
 

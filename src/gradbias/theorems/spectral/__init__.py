@@ -3,8 +3,12 @@
 from ._curvature import CURVATURE
 from ._descent import GAMMA_EFF, GD, GD_WHITENED
 from ._jumps import HALF_TIME, JUMP
+from ._label_noise import COLLAPSE, RANK_ONE
+from ._label_noise_end import SLOW, STATIONARY
 from ._limit import PROP_C_5, THM_3_1_I, THM_3_1_II, THM_3_1_III
 from ._mirror import PSI, THM_3_2_A, THM_3_2_B
+from ._noise_clock import CLOCK
+from ._noise_only import PROP_A, PROP_B, PROP_C
 from ._rates import EXP_RATE, LEMMA_C_8
 from ._reduction import LEMMA_3_1, LEMMA_3_2, LEMMA_3_3, LEMMA_C_3
 from ._small import ALIGNMENT, NUCLEAR
@@ -42,6 +46,14 @@ THEOREMS = (
     GAMMA_EFF,
     CURVATURE,
     PERTURBED,
+    CLOCK,
+    STATIONARY,
+    SLOW,
+    RANK_ONE,
+    PROP_A,
+    PROP_B,
+    PROP_C,
+    COLLAPSE,
 )
 
 __all__ = ["THEOREMS"]

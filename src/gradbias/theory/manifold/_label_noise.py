@@ -12,10 +12,11 @@ from ...noise._sampling import is_flag, weight_variance
 from ...numerics import checks
 from ...numerics.precision import host
 from ...problems import Regression
+from ._projector import by_cholesky
 from ._residuals import Residuals, curvature_unit
 from ._second import TOL
 from ._space import NormalSpace
-from ._standing import require_on_manifold
+from ._standing import DENSE, require_on_manifold
 from ._target import Target, target_at
 from ._third import pulled, rows_as_pairs, twice_sum
 
@@ -51,6 +52,11 @@ def label_noise_drift(
     """
     target, flat = target_at(x, loss, residual)
     strength = _constant(c, target)
+    if target.size >= DENSE and target.squares and rank is None:
+        fast = by_cholesky(target, flat, checks.number("tol", tol, above=0))
+        if fast is not None:
+            P, J = fast
+            return target.arrays(-strength / 2 * (P @ np.asarray(_slope(target, flat, J))))
     here = require_on_manifold(target, flat, rank, tol)
     return target.arrays(strength * np.asarray(_unit_drift(target, flat, here.space)))
 
@@ -148,6 +154,12 @@ def _constant(c: Any, target: Target) -> float:
     c.check(problem, None)
     batch = problem.n if c.batch_size is None else c.batch_size
     return label_noise_constant(float(np.asarray(c.std)), batch, problem=problem)
+
+
+@eqx.filter_jit
+def _slope(target: Target, flat, J) -> Any:
+    """½∇‖J‖²."""
+    return pulled(target, jnp.asarray(flat), jnp.asarray(J))
 
 
 @eqx.filter_jit

@@ -74,9 +74,9 @@ def tangent_projector(
     """
     target, flat = target_at(x, loss, residual)
     if target.size >= DENSE and target.squares and rank is None:
-        fast = _by_cholesky(target, flat, checks.number("tol", tol, above=0))
+        fast = by_cholesky(target, flat, checks.number("tol", tol, above=0))
         if fast is not None:
-            return fast
+            return fast[0]
     here = require_on_manifold(target, flat, rank, tol)
     B = np.asarray(here.space.basis)
     if target.size < DENSE:
@@ -89,12 +89,17 @@ def tangent_projector(
     return TangentProjector(normal, target.size, here.rank.rank, here.rank.gap, here.distance)
 
 
-def _by_cholesky(target: Target, flat: np.ndarray, tol: float) -> TangentProjector | None:
-    """P from JJᵀ where J has clearly full rank and x is clearly on the manifold; else None."""
-    J, gram, r = map(np.asarray, _gram(target, flat))
-    if len(J) > target.size or not np.isfinite(gram).all():
+def by_cholesky(
+    target: Target, flat: np.ndarray, tol: float
+) -> tuple[TangentProjector, np.ndarray] | None:
+    """P from JJᵀ, and J, where J has clearly full rank and x is clearly on Γ; else None."""
+    J, r = map(np.asarray, _linearised(target, flat))
+    if len(J) > target.size:
         return None
     with one_blas_thread():
+        gram = J @ J.T  # three times as fast as compiled code's
+        if not np.isfinite(gram).all():
+            return None
         factor, failed = _LAPACK.dpotrf(gram, lower=1)
         if failed:
             return None
@@ -111,10 +116,9 @@ def _by_cholesky(target: Target, flat: np.ndarray, tol: float) -> TangentProject
     def normal(X: np.ndarray) -> np.ndarray:
         return J.T @ scipy.linalg.cho_solve((factor, True), J @ X)
 
-    return TangentProjector(normal, target.size, len(J), gap, distance)
+    return TangentProjector(normal, target.size, len(J), gap, distance), J
 
 
 @eqx.filter_jit
-def _gram(target: Target, flat) -> tuple[Any, Any, Any]:
-    J = target.jacobian(flat)
-    return J, J @ J.T, target.residual(flat)
+def _linearised(target: Target, flat) -> tuple[Any, Any]:
+    return target.jacobian(flat), target.residual(flat)

@@ -10,6 +10,8 @@ import numpy as np
 from ...nets import Net
 from ...problems import Regression
 
+SAMPLES = 16  # at once: enough to fill vector units
+
 
 class Residuals(eqx.Module):
     """√(2·weight)·(net(params, X) − Y), flat: L = ½‖residual‖² is the loss of the problem.
@@ -33,12 +35,37 @@ class Residuals(eqx.Module):
         A sample's output depends on its own input only, so its row takes one sample's work: a
         batch that is differentiated as a whole takes n times as much.
         """
+        return self._rows(point, flat, jnp.asarray(self.problem.X))
+
+    def _rows(self, point, flat, X) -> Any:
         k, scale = self.problem.k, jnp.sqrt(2.0 * jnp.asarray(self.problem.weight))
 
         def of_sample(x):
             return jax.jacrev(lambda v: self.net(point(v), x[None, :]).reshape(k))(flat)
 
-        return scale * jax.vmap(of_sample)(jnp.asarray(self.problem.X)).reshape(-1, flat.size)
+        return scale * jax.vmap(of_sample)(X).reshape(-1, flat.size)
+
+    def pulled(self, point, flat, weights) -> Any:
+        """∇⟨W, J(x)⟩ for fixed weights W (n·k, D), some samples at a time.
+
+        All of them at once would take the memory of several Jacobians.
+        """
+        n, k, X = self.problem.n, self.problem.k, jnp.asarray(self.problem.X)
+
+        def slope(X, W):
+            return jax.grad(lambda v: jnp.sum(W * self._rows(point, v, X)))(flat)
+
+        def add(chunk, total):
+            first = jnp.minimum(chunk * SAMPLES, n - SAMPLES)
+            some = jax.lax.dynamic_slice_in_dim(X, first, SAMPLES)
+            W = jax.lax.dynamic_slice_in_dim(weights, first * k, SAMPLES * k)
+            # The last chunk begins within the one before it, which has counted those samples.
+            new = first * k + jnp.arange(SAMPLES * k) >= chunk * SAMPLES * k
+            return total + slope(some, jnp.where(new[:, None], W, jnp.zeros_like(W)))
+
+        if n <= SAMPLES:
+            return slope(X, weights)
+        return jax.lax.fori_loop(0, -(-n // SAMPLES), add, jnp.zeros_like(flat))
 
 
 def residuals(problem: Regression, net: Net) -> Residuals:
