@@ -22,6 +22,7 @@ _NAMES = {
     "Descent": "dynamics",
     "Flow": "dynamics",
     "Diffusion": "dynamics",
+    "Limit": "limit",
     "Minibatch": "noise",
     "LabelNoise": "noise",
     "Isotropic": "noise",
@@ -34,6 +35,7 @@ _NAMES = {
     "compare": "_compare",
     "check": "_check",
     "verify": "_verify",
+    "weak_error": "_weak_error",
     "Theorem": "theorems",
     "Hypothesis": "theorems",
     "register": "theorems",
@@ -44,7 +46,7 @@ _NAMES = {
 }
 _ROOMS = (
     *("problems", "nets", "init", "noise", "symmetry", "dynamics", "observe"),
-    *("theory", "theorems", "testing"),
+    *("theory", "theorems", "plot", "figures", "report", "testing"),
 )
 
 __all__ = ["__version__", *_NAMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]

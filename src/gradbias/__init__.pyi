@@ -1,11 +1,14 @@
 # What a type checker sees of the lazy face in __init__.py; a test keeps the two equal.
 
 from . import dynamics as dynamics
+from . import figures as figures
 from . import init as init
 from . import nets as nets
 from . import noise as noise
 from . import observe as observe
+from . import plot as plot
 from . import problems as problems
+from . import report as report
 from . import symmetry as symmetry
 from . import testing as testing
 from . import theorems as theorems
@@ -20,9 +23,11 @@ from ._setup import Setup as Setup
 from ._setup import Until as Until
 from ._simulate import simulate as simulate
 from ._verify import verify as verify
+from ._weak_error import weak_error as weak_error
 from .dynamics import Descent as Descent
 from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow
+from .limit import Limit as Limit
 from .nets import MLP as MLP
 from .nets import Deep as Deep
 from .nets import Diagonal as Diagonal

@@ -1,0 +1,98 @@
+"""Noise along the manifold: tangent kicks, the tangent drift, and a retraction.
+
+The normal drift −½H⁺T[PΣP] is not added: a retraction along the normal space supplies exactly
+that. Kicks are projected first, because a Newton retraction of kicks across the manifold has the
+wrong limit: twice the drift under label noise.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ..dynamics._protocol import FAILED, RUNNING, State, Stepper, System
+from ..noise import Isotropic, Noise, Spread
+from ..numerics import counter
+from ..theory.manifold._sigma import Factor, Scaled, Sigma
+from ..theory.manifold._space import length
+from ..theory.manifold._target import Target
+from ._drifts import tangent_drift
+from ._ground import Ground, ground
+from ._landing import Landed, land, retract
+from ._rank import keeps_rank, space_of
+
+
+class Memory(eqx.Module):
+    """What does not change along a run: what can be fitted, and Φ of the start."""
+
+    ground: Ground
+    landed: Landed
+
+
+class LimitDiffusionStepper(Stepper):
+    """Y ← retraction of Y + √dt·Pσz + dt·(tangent drift), with z standard normal."""
+
+    key: Any
+    noise: Noise
+    dt: Any
+    rank: Any
+    weight_decay: Any
+
+    def begin(self, system: System, params) -> Memory:
+        place = ground(system.problem, system.net)
+        target = place.target(system.problem, system.net, params)
+        return Memory(place, land(target, ravel_pytree(params)[0], self.rank))
+
+    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+        memory, (flat, shaped) = state.memory, ravel_pytree(state.params)
+        loss = memory.ground.target(system.problem, system.net, state.params)
+        spread = self.noise.spread(system.problem)
+        shape = spread.size(system.problem, system.net, state.params)
+
+        def step(k, carry):
+            flat, sums, code = carry
+            z = counter.normal(counter.stream(self.key, k, "Limit"), shape)
+            new, arrived = self._step(system, loss, spread, memory.landed.rank, flat, z)
+            moves = arrived & (code == RUNNING)
+            # The step as descent sees it: −dt times this gradient.
+            grads = shaped(jnp.where(moves, (flat - new) / self.dt, jnp.zeros_like(flat)))
+            sums = system.add(sums, shaped(flat), grads, self.dt)
+            code = jnp.where((code == RUNNING) & ~arrived, FAILED, code).astype(code.dtype)
+            return jnp.where(moves, new, flat), sums, code
+
+        flat = jnp.where(state.clock > 0, flat, memory.landed.point)
+        # A gap is there from the start: that it was reached would say nothing.
+        sound = memory.landed.arrived & (goal < 0)
+        code = jnp.where(sound, state.code, FAILED).astype(state.code.dtype)
+        carry = (flat, state.sums, code)
+        flat, sums, code = jax.lax.fori_loop(start, target, step, carry)
+        return State(shaped(flat), sums, target, memory, code)
+
+    def _step(self, system: System, loss: Target, spread: Spread, rank, flat, z) -> tuple[Any, Any]:
+        space, params = space_of(loss, flat, rank), loss.point(flat)
+        kick = ravel_pytree(spread.kick(system.problem, system.net, params, z))[0]
+        drift = tangent_drift(loss, flat, space, self._sigma(system, spread, params, z))
+        move = jnp.sqrt(self.dt) * space.tangent(kick) + self.dt * drift
+        new, arrived = retract(loss, flat + move, space, rank, length(move))
+        return new, arrived & keeps_rank(loss, space, rank)
+
+    def _sigma(self, system: System, spread: Spread, params, z) -> Sigma:
+        """Σ; a kick for every unit vector is a factor of it."""
+        if isinstance(self.noise, Isotropic):
+            return Scaled(self.noise.std * self.noise.std)
+        units = jnp.eye(z.size).reshape(z.size, *z.shape)
+
+        def column(unit):
+            return ravel_pytree(spread.kick(system.problem, system.net, params, unit))[0]
+
+        return Factor(jax.vmap(column)(units).T)
+
+
+def default_step(noise: Noise) -> np.ndarray | None:
+    """A step in which isotropic noise moves every parameter by 0.03; None for other laws."""
+    if isinstance(noise, Isotropic) and noise.std > 0:
+        return np.asarray(1e-3 / float(noise.std) ** 2)
+    return None

@@ -1,0 +1,132 @@
+"""Noise across the manifold only: the limit is an ordinary differential equation."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from ..dynamics._protocol import FAILED, RUNNING, State, Stepper, System
+from ..noise import DataNoise
+from ..theory.manifold._space import length
+from ..theory.manifold._target import Target
+from ._drifts import covariance_of_data, normal_drift
+from ._ground import Ground, ground
+from ._landing import Landed, land, size
+from ._rank import keeps_rank, space_of
+
+SOLVER = diffrax.Dopri8()
+ORDER = 8
+MOST = 100_000  # steps; a limit that is smooth takes some hundred
+FIRST = 0.01
+OFF = 1e-5  # of ‖x‖: the farthest that a step may end from the manifold
+
+
+class Memory(eqx.Module):
+    """The integrator between two steps.
+
+    Attributes:
+        ground: what can be fitted.
+        landed: Φ of the start.
+        dt: the next step.
+        controller: of the step size.
+        taken: steps so far, rejected ones included.
+    """
+
+    ground: Ground
+    landed: Landed
+    dt: Any
+    controller: Any
+    taken: Any
+
+
+class LimitFlowStepper(Stepper):
+    """dY/dt = ½∂²Φ(Y)[Σ(Y)] in ambient space, every step ended by a Gauss–Newton one."""
+
+    noise: DataNoise
+    rtol: Any
+    rank: Any
+    weight_decay: Any
+
+    def begin(self, system: System, params) -> Memory:
+        place = ground(system.problem, system.net)
+        target = place.target(system.problem, system.net, params)
+        landed = land(target, ravel_pytree(params)[0], self.rank)
+        term, zero = self._term(system, place, target, landed), jnp.asarray(0.0)
+        # A hundredth of the time in which it would move by its own length.
+        speed = length(term.vector_field(zero, landed.point, None))
+        dt = FIRST * size(landed.point) / jnp.where(speed > 0, speed, 1.0)
+        with _usual_promotion():
+            _, controller = self._controller(landed).init(
+                term, zero, dt, landed.point, dt, None, SOLVER.func, ORDER
+            )
+        return Memory(place, landed, dt, controller, jnp.asarray(0))
+
+    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+        memory, (flat, shaped) = state.memory, ravel_pytree(state.params)
+        loss = memory.ground.target(system.problem, system.net, state.params)
+        term = self._term(system, memory.ground, loss, memory.landed)
+        flat = jnp.where(state.clock > 0, flat, memory.landed.point)
+        # A gap is there from the start: that it was reached would say nothing.
+        sound = memory.landed.arrived & (goal < 0)
+        code = jnp.where(sound, state.code, FAILED).astype(state.code.dtype)
+
+        def unfinished(carry):
+            _, clock, memory, code = carry
+            return (clock < target) & (code == RUNNING) & (memory.taken < drive)
+
+        def step(carry):
+            return self._step(term, loss, carry, target)
+
+        first = (flat, state.clock, memory, code)
+        flat, clock, memory, code = jax.lax.while_loop(unfinished, step, first)
+        return State(shaped(flat), state.sums, clock, memory, code)
+
+    def _controller(self, landed: Landed) -> diffrax.PIDController:
+        rms = size(landed.point) / landed.point.size**0.5
+        return diffrax.PIDController(rtol=self.rtol, atol=self.rtol / 100 * rms)
+
+    def _term(self, system: System, place: Ground, target: Target, landed: Landed) -> Any:
+        problem = system.problem
+        spread = self.noise.spread(problem)
+        misfit = None if place.labels is None else place.labels - problem.labels
+
+        def field(t, flat, args):
+            space = space_of(target, flat, landed.rank)
+            covariance = covariance_of_data(problem, spread, misfit, space.images)
+            return normal_drift(target, flat, space, covariance)
+
+        return diffrax.ODETerm(field)
+
+    def _step(self, term: diffrax.ODETerm, loss: Target, carry, target) -> Any:
+        flat, clock, memory, code = carry
+        end = jnp.minimum(clock + memory.dt, target)
+        control = self._controller(memory.landed)
+        with _usual_promotion():
+            solver = SOLVER.init(term, clock, end, flat, None)
+            new, error, _, _, _ = SOLVER.step(term, clock, end, flat, None, solver, False)
+            keep, t_from, t_to, _, controller, _ = control.adapt_step_size(
+                clock, end, flat, new, None, error, ORDER, memory.controller
+            )
+        # A step cut short by a save time says little about the next one.
+        shortened = keep & (end == target)
+        dt = jnp.where(shortened, jnp.maximum(t_to - t_from, memory.dt), t_to - t_from)
+        space = space_of(loss, new, memory.landed.rank)
+        back = space.solve(loss.gradient(new))
+        good = (length(back) <= OFF * size(new)) & keeps_rank(loss, space, memory.landed.rank)
+        alive = (dt > 1e-14 * clock) & (memory.taken < MOST) & (good | ~keep)
+        code = jnp.where(alive, code, FAILED).astype(code.dtype)
+        memory = Memory(memory.ground, memory.landed, dt, controller, memory.taken + 1)
+        keep = keep & good
+        return jnp.where(keep, new - back, flat), jnp.where(keep, end, clock), memory, code
+
+
+@contextlib.contextmanager
+def _usual_promotion() -> Iterator[None]:
+    """Diffrax counts on jax's default promotion rules, which the caller may have made strict."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield

@@ -1,0 +1,157 @@
+"""Φ inside compiled code: from anywhere to the manifold, and from near it back onto it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..theory.manifold._flow import flow_until, start
+from ..theory.manifold._space import NormalSpace, length, mismatch
+from ..theory.manifold._target import Target
+from ._rank import directions, is_clear, largest, space_of
+
+RTOL = 1e-10  # of a step of the flow
+NEAR_SQUARES, NEAR_LOSS = 1e-6, 1e-7  # of ‖x‖: where the flow ends and Newton steps begin
+STILL = 1e-40  # of ‖x‖ in a unit of the flow's time: it does not get anywhere
+STAGE, MOST = 2000, 100_000  # steps between two looks at the distance, and in all
+REACHED = 1e-9  # of ‖x‖: a last Newton step below this means that the manifold is reached
+TINY = float(np.finfo(np.float64).tiny)
+EXACT = 1e-13  # the same for a retraction, where convergence is free
+NEWTON = 40  # steps of a retraction at most
+
+
+class Landed(NamedTuple):
+    """A point of the manifold.
+
+    Attributes:
+        point: (D,).
+        rank: the number of normal directions.
+        arrived: is it one? False where the flow went elsewhere, or the rank is not clear.
+    """
+
+    point: Any
+    rank: Any
+    arrived: Any
+
+
+def land(target: Target, flat, rank: Any = None) -> Landed:
+    """Φ(flat), by gradient flow and a few Newton steps at its end.
+
+    Args:
+        target: the loss above its minimum.
+        flat: from where, (D,).
+        rank: the number of normal directions; by the spectrum if None.
+    """
+    near = NEAR_SQUARES if target.squares else NEAR_LOSS
+    flow = start(target, flat, jnp.zeros((0, flat.size)))
+    rate = _ratio(size(flat), flow.speed)
+    atol = RTOL / 10 * _smallest(target, flat)
+
+    def unfinished(carry):
+        flow, close, _ = carry
+        moves = (flow.dt > 0) & (flow.speed * rate > STILL * size(flow.state[0]))  # false for NaN
+        return ~close & (moves | (flow.steps == 0)) & (flow.steps < MOST)
+
+    def stage(carry):
+        flow, _, _ = carry
+        point = flow.state[0]
+        space = space_of(target, point, rank)
+        close = length(space.solve(target.gradient(point))) <= near * size(point)
+        goal = jnp.where(close, jnp.inf, flow.speed / 10)  # no step from where it is close enough
+        budget = jnp.minimum(flow.steps + STAGE, MOST)
+        flow = flow_until(target, flow, rate, goal, budget, RTOL, atol)
+        return flow, close, directions(space)
+
+    first = (flow, jnp.asarray(False), jnp.asarray(0))
+    flow, _, seen = jax.lax.while_loop(unfinished, stage, first)
+    return _polished(target, flow.state[0], seen if rank is None else rank, rank is not None)
+
+
+def _polished(target: Target, point, rank, given: bool) -> Landed:
+    def newton(_, carry):
+        point, _, _ = carry
+        space = space_of(target, point, rank)
+        step = space.solve(target.gradient(point))
+        error = _relative(mismatch(target, point, space), largest(space, rank))
+        return point - step, length(step), error
+
+    nothing = jnp.asarray(jnp.inf)
+    polished, last, error = jax.lax.fori_loop(0, 5, newton, (point, nothing, nothing))
+    arrived = (last <= REACHED * size(polished)) & (error <= 1e-4)
+    if target.squares:  # what J does not reach, no step sees
+        top = jnp.max(jnp.abs(target.jacobian(polished))) * size(polished)
+        error = _relative(jnp.max(jnp.abs(target.residual(polished))), top)
+        arrived = arrived & (error <= REACHED)
+    # Newton steps go to the nearest point, not to Φ: the flow has to do nearly all of the way.
+    arrived = arrived & (length(polished - point) <= 1e-4 * size(polished))
+    return Landed(polished, rank, arrived if given else arrived & is_clear(target, polished, rank))
+
+
+def retract(target: Target, flat, space: NormalSpace, rank, reach) -> tuple[Any, Any]:
+    """Back onto the manifold from near it; and did it arrive?
+
+    Along the normal space of a point nearby, at the cost of a gradient a step; where that does not
+    converge, by full Gauss–Newton steps. To the second order the two go to the same point.
+
+    Args:
+        target: the loss above its minimum.
+        flat: a point near the manifold.
+        space: the normal space of a point nearby.
+        rank: its dimension.
+        reach: how far a point of the manifold may be; one farther off is not the one that is meant.
+    """
+
+    def stands(point, step) -> Any:
+        # A normal line that misses the manifold has a lowest point, too: there the step vanishes,
+        # and the gradient does not.
+        flat_there = length(target.gradient(point)) <= REACHED * largest(space, rank) * size(point)
+        return (step <= REACHED * size(point)) & flat_there & (length(point - flat) <= reach)
+
+    point, step = _newton(target, flat, lambda _: space, jnp.asarray(False))
+    done = stands(point, step) & (step <= EXACT * size(point))
+    again, last = _newton(target, flat, lambda x: space_of(target, x, rank), done)
+    return jnp.where(done, point, again), done | stands(again, last)
+
+
+def _newton(target: Target, flat, space_at: Callable[[Any], NormalSpace], skip) -> tuple[Any, Any]:
+    """Newton steps for as long as they become shorter: the point and the last step's length."""
+
+    def unfinished(carry):
+        _, step, last, count = carry
+        return ~skip & (step > 1e-15 * size(flat)) & (step < last) & (count < NEWTON)
+
+    def newton(carry):
+        point, step, _, count = carry
+        move = space_at(point).solve(target.gradient(point))
+        return point - move, length(move), step, count + 1
+
+    far = jnp.asarray(1e300)
+    first = (flat, far, jnp.asarray(jnp.inf), jnp.asarray(0))
+    point, step, _, _ = jax.lax.while_loop(unfinished, newton, first)
+    return point, step
+
+
+def size(flat) -> Any:
+    """‖x‖, to which distances are compared; 1 for zero."""
+    norm = length(flat)
+    return jnp.where(norm > 0, norm, 1.0)
+
+
+def _relative(error, size) -> Any:
+    """error/size, and 0 for 0/0."""
+    return jnp.where(error > 0, error / jnp.where(size > 0, size, TINY), 0.0)
+
+
+def _ratio(length, speed) -> Any:
+    return jnp.where(speed > 0, length / jnp.where(speed > 0, speed, 1.0), 1.0)
+
+
+def _smallest(target: Target, flat) -> Any:
+    """The root mean square of the smallest array that is not zero: small inits need it."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in target.shapes])[:-1]
+    parts = [part for part in jnp.split(flat, ends) if part.size]
+    sizes = jnp.stack([jnp.sqrt(jnp.mean(part * part)) for part in parts])
+    least = jnp.min(jnp.where(sizes > 0, sizes, jnp.inf))
+    return jnp.where(jnp.isfinite(least), least, 1.0)

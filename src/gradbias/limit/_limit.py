@@ -1,0 +1,125 @@
+"""The limiting diffusion on the manifold of minimisers, offered as a dynamics."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..dynamics._protocol import Dynamics, State, Stepper
+from ..nets import LinearNet, Net
+from ..noise import DataNoise, LabelNoise, Noise, Replay
+from ..numerics import checks, counter
+from ..problems import Population, Problem, Regression
+from ._diffusion import LimitDiffusionStepper, default_step
+from ._flow import LimitFlowStepper
+
+
+class Limit(Dynamics):
+    r"""The motion along the manifold of minimisers that SGD with small steps ends in.
+
+    $dY = P\sigma\,dW + \tfrac12\partial^2\Phi(Y)[\Sigma]\,dt$, from Y(0) = Φ(params), the end of
+    gradient flow. Time is t = k·lr² after k steps, and no learning rate is left in it. A run whose
+    flow does not end on a manifold of minimisers, whose loss has no such manifold, or in which the
+    manifold loses directions on the way ends with the status "integrator failed"; so does one with
+    a gap in its `until`, which is reached from the start.
+
+    Noise in the data under squared loss has no part along the manifold: the limit is an ordinary
+    differential equation (for label noise dY = −(c/4) P∇tr H dt), integrated by an adaptive method
+    of order eight. Labels that conflict are averaged, and the noise that they leave behind counts.
+    Other noise diffuses: a method of weak order one with fixed steps dt.
+
+    Args:
+        noise: the noise law of the SGD whose limit is wanted; not `Replay`, which has no
+            covariance.
+        dt: the step, for noise that diffuses; by default 1e-3/std² for `Isotropic`. A run with
+            half of it shows the error.
+        rtol: relative tolerance of the adaptive method.
+        rank: the number of normal directions, where the spectrum does not show it.
+    """
+
+    axis: ClassVar[Literal["step", "time"]] = "time"
+    not_closed: ClassVar[str] = "the limit lives on the manifold of all parameters"
+    at_minimum: ClassVar[bool] = True
+    noise: Noise
+    dt: Any
+    rtol: Any
+    rank: Any
+    weight_decay: Any
+
+    def __init__(
+        self,
+        noise: Noise,
+        dt: float | None = None,
+        *,
+        rtol: float = 1e-9,
+        rank: int | None = None,
+    ):
+        if not isinstance(noise, Noise) or isinstance(noise, Replay):
+            raise ValueError(
+                "noise must be a law with a covariance, such as gb.LabelNoise(std), "
+                f"got {noise!r:.80}"
+            )
+        self.noise = noise
+        step = None if dt is None else np.asarray(checks.number("dt", dt, above=0))
+        self.dt = default_step(noise) if step is None else step
+        if self.dt is None and not isinstance(noise, DataNoise):
+            raise ValueError(
+                f"dt must be given with {type(noise).__name__}, which diffuses along the manifold: "
+                "a step in which it moves parameters by a small part of their size"
+            )
+        self.rtol = np.asarray(checks.number("rtol", rtol, above=0, below=1e-3))
+        self.rank = None if rank is None else np.asarray(checks.integer("rank", rank))
+        self.weight_decay = np.asarray(0.0)
+
+    @property
+    def counts_steps(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Fixed steps, or adaptive ones?"""
+        return self.dt is not None
+
+    def check(self, problem: Problem, net: Net, limit: float | None) -> None:
+        if isinstance(problem, Population) and not isinstance(net, LinearNet):
+            raise ValueError(
+                f"Limit on Population needs exact expectations, known for linear nets only, got "
+                f"{net!r}: draw a data set with Population.sample and use gb.Regression on it"
+            )
+        if limit is None:
+            raise ValueError(
+                "until must name a time, such as gb.Until(time=1), got a gap alone: in Limit the "
+                "loss is at its minimum all along"
+            )
+        self.noise.check(problem, None)
+        if isinstance(problem, (Regression, Population)):
+            return
+        if isinstance(self.noise, LabelNoise):
+            raise ValueError(
+                "noise: the covariance of label noise is known under squared loss only "
+                f"(gb.Regression), got {type(problem).__name__}"
+            )
+        if self.dt is None:
+            raise ValueError(
+                f"dt must be given on {type(problem).__name__}: under a loss that is not squared, "
+                "noise in the data may diffuse along the manifold"
+            )
+
+    def stepper(self, params, key: int) -> Stepper:
+        if self.dt is None:
+            assert isinstance(self.noise, DataNoise)
+            return LimitFlowStepper(self.noise, self.rtol, self.rank, None)
+        return LimitDiffusionStepper(counter.seed(key), self.noise, self.dt, self.rank, None)
+
+    def in_basis(self, basis: np.ndarray) -> None:
+        return None
+
+    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
+        if self.dt is None:
+            return state.memory.taken + calls, np.inf
+        return None, int(state.clock) + calls
+
+    def time(self, clock: np.ndarray) -> np.ndarray:
+        """The time t = k·lr² of these clock values."""
+        return np.asarray(clock) * (1.0 if self.dt is None else float(self.dt))
+
+    def clock(self, time: float) -> float:
+        """The first clock value at which the time t = k·lr² is this."""
+        if self.dt is None:
+            return time
+        return max(1, int(np.ceil(time / float(self.dt) * (1 - 1e-12))))

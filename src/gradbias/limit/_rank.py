@@ -1,0 +1,73 @@
+"""Normal spaces of a rank that is found at the start and then kept (jax-level)."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..theory.manifold._space import NormalSpace, decompose, hessian_rows, masked
+from ..theory.manifold._target import Target
+
+SMALL = 10_000  # numbers in a Jacobian that one call of LAPACK decomposes
+# Singular values of J, or eigenvalues of the Hessian, relative to the largest one: the least that
+# counts near the manifold; what must be rounding on it; and the least that is told from zero.
+CUT_SQUARES, CUT_LOSS = 1e-9, 1e-5
+ZERO_SQUARES, ZERO_LOSS = 1e-11, 1e-8
+LEAST_SQUARES, LEAST_LOSS = 1e-10, 1e-9
+
+
+def space_of(target: Target, flat, rank: Any = None) -> NormalSpace:
+    """The normal space at a point, of fixed shape; a loss needs its dense Hessian.
+
+    Args:
+        target: the loss above its minimum.
+        flat: the point; nothing is checked.
+        rank: the number of directions, which may be traced; by the spectrum if None.
+    """
+    if target.squares:
+        left, values, rows = _svd(target.jacobian(flat))
+        kept = _kept(values, rank, CUT_SQUARES)
+        return masked(rows, values * values, kept, left * values[None, :])
+    values, rows = hessian_rows(_hessian(target, flat))
+    return masked(rows, values, _kept(values, rank, CUT_LOSS))
+
+
+def directions(space: NormalSpace) -> Any:
+    """How many rows of a masked space count."""
+    return jnp.sum(jnp.any(space.basis != 0, axis=1))
+
+
+def largest(space: NormalSpace, rank) -> Any:
+    """The largest eigenvalue of the Hessian; 0 where it vanishes."""
+    return jnp.where(rank > 0, space.values[0], 0.0)
+
+
+def keeps_rank(target: Target, space: NormalSpace, rank) -> Any:
+    """Are all normal directions still told from tangent ones?"""
+    cut = LEAST_SQUARES**2 if target.squares else LEAST_LOSS
+    least = space.values[jnp.maximum(rank - 1, 0)]
+    return (rank == 0) | (least > cut * space.values[0])
+
+
+def is_clear(target: Target, flat, rank) -> Any:
+    """On the manifold, is all that does not count rounding?"""
+    if target.squares:
+        _, values, _ = _svd(target.jacobian(flat))
+    else:
+        values = -jnp.sort(-jnp.abs(hessian_rows(_hessian(target, flat))[0]))
+    rest = jnp.where(jnp.arange(values.size) >= rank, values, 0.0)
+    return jnp.max(rest) <= (ZERO_SQUARES if target.squares else ZERO_LOSS) * values[0]
+
+
+def _svd(J) -> tuple[Any, Any, Any]:
+    """One call of LAPACK for a small J; a wide one is orthogonalised first."""
+    left, s, rows = jnp.linalg.svd(J, full_matrices=False) if J.size <= SMALL else decompose(J)
+    return left, s, rows
+
+
+def _kept(values, rank, cut: float) -> Any:
+    return values > cut * values[0] if rank is None else jnp.arange(values.size) < rank
+
+
+def _hessian(target: Target, flat) -> Any:
+    return jax.vmap(lambda v: target.hessian_product(flat, v))(jnp.eye(flat.size))
