@@ -9,7 +9,7 @@ SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/j
 # Two processes, a file in one of them: tests of a file share what they compile.
 TOGETHER := -n 2 --dist loadfile
 
-.PHONY: help verify test test-torch bench docs lint fix clean
+.PHONY: help verify test test-torch bench docs readme lint fix clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ bench: .venv/installed-bench  ## time it against the same loops in PyTorch, writ
 docs: .venv/installed-docs  ## build the pages into docs/build, with the main figures
 	$(SETTINGS) $(BIN)/gradbias figures --out out/figures
 	$(SETTINGS) $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/build
+
+readme: verify bench  ## verify and bench, then put their numbers and the pictures into README.md
+	$(SETTINGS) $(BIN)/python docs/numbers.py
 
 lint: .venv/installed-dev  ## lint and types alone
 	$(BIN)/ruff check .

@@ -16,14 +16,12 @@ WIDTHS = (27, 10, 9)
 
 def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> int:
     """Verify, print, write; returns the exit code."""
-    from .._verify import Row, Verification
+    from .._verify import Row, Verification, quick
     from ..theorems import find
 
     theorems = _theorems(what)
-    names = [t.id for t in theorems if not t.slow or t.id == what or what.endswith(".py")]
+    names = [t.id for t in quick(theorems, what)]
     left_out = len(theorems) - len(names)
-    if not names:
-        names = [t.id for t in theorems]
     jobs = min(jobs or cores(), len(names))
     print(f"{len(names)} theorems, {instances} instances each, key {key}", flush=True)
     print(f"instance i again: gradbias verify ID --key {key}+i --instances 1", flush=True)

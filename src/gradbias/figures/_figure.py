@@ -25,7 +25,7 @@ class Seen:
     @property
     def holds(self) -> bool:
         """Whether it is seen; NaN is not."""
-        return self.low <= self.value <= self.high
+        return bool(self.low <= self.value <= self.high)
 
     def __str__(self) -> str:
         return f"{self.what}: {self.value:.4g} ({self.needs})"

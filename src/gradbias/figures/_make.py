@@ -83,7 +83,7 @@ class Made:
             "settings": {name: _plain(value) for name, value in self.settings.items()},
             "seconds": round(self.seconds, 2),
             "seen": [
-                {"what": s.what, "value": s.value, "needs": s.needs, "holds": s.holds}
+                {"what": s.what, "value": float(s.value), "needs": s.needs, "holds": bool(s.holds)}
                 for s in self.seen
             ],
         }

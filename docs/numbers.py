@@ -1,0 +1,89 @@
+"""Bring the README's pictures and numbers up to date: `make readme`.
+
+Numbers come from out/verify.json and out/bench.json, which `make verify` and `make bench` write.
+A text between `<!-- NAME -->` and `<!-- end -->` is replaced.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README, OUT = ROOT / "README.md", ROOT / "out"
+PICTURES = ("which_minimum", "spectral.1a", "zeroloss.recovery")
+# What a workload of the benchmarks is, for a reader.
+WORKLOADS = {
+    "W1": "100 rank-1 nets × 20 000 steps of GD and SGD, recorded",
+    "W2-gaussian": "deep net, 4 layers of 100, Gaussian start",
+    "W2-orthogonal": "the same, orthogonal layers",
+    "W2-balanced": "the same, balanced",
+    "W3": "25 two-layer nets, width 500 to 10 000, to convergence",
+    "W4": "autoencoder 100-2000-100, fresh samples at every step",
+    "W5": "label-noise SGD on a diagonal net",
+    "W5-limit": "the same by its limiting flow",
+    "W6": "tangent projector and drift, D = 2000, against dense algebra",
+}
+
+
+def verdicts() -> str:
+    """The count of the last verification, in a sentence."""
+    rows = json.loads((OUT / "verify.json").read_text(encoding="utf-8"))["rows"]
+    words = [row["verdict"] for row in rows]
+    theorems = len({row["theorem"] for row in rows})
+    bad = sum(word in ("refuted", "does not break", "not shown") for word in words)
+    return (
+        f"The last `make verify`: {theorems} theorems on fresh random instances, "
+        f"{words.count('holds')} instances hold, {words.count('breaks')} controls break as they "
+        f"must, {words.count('shown')} errata are shown by numbers, {bad} rows speak against a "
+        f"theorem, {words.count('inconclusive')} are inconclusive."
+    )
+
+
+def speed() -> str:
+    """The ratios of the last benchmark, as a table."""
+    found = json.loads((OUT / "bench.json").read_text(encoding="utf-8"))
+    lines = ["| job | times faster than the PyTorch loop | target |", "|---|---|---|"]
+    for name, words in WORKLOADS.items():
+        if name in found:
+            ratio, target = found[name]["ratio"], found[name]["target"]
+            lines.append(f"| {words} | {_rounded(ratio)} | {target:,.0f} |")
+    return "\n".join(lines)
+
+
+def _rounded(ratio: float) -> str:
+    """Two digits: the machine does not repeat more."""
+    digits = max(0, len(str(int(ratio))) - 2)
+    return f"{round(ratio, -digits if digits else 1):,.{0 if ratio >= 10 else 1}f}"
+
+
+def put(text: str, name: str, new: str) -> str:
+    """The text with one of its marked places replaced."""
+    pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
+    if not re.search(pattern, text, re.S):
+        raise ValueError(f"README.md has no place <!-- {name} --> … <!-- end -->")
+    return re.sub(pattern, lambda found: found[1] + new + found[2], text, flags=re.S)
+
+
+def main() -> None:
+    """Replace what the files in out/ know."""
+    import gradbias as gb
+
+    text = README.read_text(encoding="utf-8")
+    for name, file, make in (
+        ("verdicts", "verify.json", verdicts),
+        ("speed", "bench.json", speed),
+    ):
+        if (OUT / file).exists():
+            text = put(text, name, make())
+        else:
+            print(f"there is no out/{file}; the {name} stay as they were", file=sys.stderr)
+    README.write_text(text, encoding="utf-8")
+    for name in PICTURES:
+        made = gb.figures.make(name, store=OUT / "figures" / ".computed")
+        made.save(ROOT / "docs" / "pictures", "png")
+        (ROOT / "docs" / "pictures" / f"{name}.json").unlink()
+
+
+if __name__ == "__main__":
+    main()
