@@ -1,0 +1,137 @@
+"""Figures 5a and 5b: a ReLU student goes from saddle to saddle, one direction at a time."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ...plot import BLUE, GREY, ORANGE
+from .._figure import Figure, Seen, Settings
+from ._relu import student
+
+
+def compute(s: Settings, lab: Any) -> xr.Dataset:
+    runs = lab.sweep(lambda seed: student(s, s.n, s.scale, seed, True), {"seed": range(s.seeds)})
+    return xr.Dataset(
+        {
+            "loss": (("seed", "step"), runs["loss"].transpose("seed", "step").values),
+            "values": (
+                ("seed", "step", "value"),
+                runs["values"].transpose("seed", "step", ...).values,
+            ),
+        },
+        {"step": runs["step"].values},
+    )
+
+
+def second(data: xr.Dataset) -> np.ndarray:
+    """σ₂/σ₁ of every seed and save, NaN before the first direction is learned."""
+    values = data["values"].values
+    learned = values[..., 0] >= 0.5 * values[:, -1:, 0]
+    return np.where(learned, values[..., 1] / values[..., 0], np.nan)
+
+
+def saddle(data: xr.Dataset) -> np.ndarray:
+    """The save of every seed at which the first layer is closest to rank one."""
+    return np.nanargmin(second(data), axis=1)
+
+
+def typical(data: xr.Dataset) -> int:
+    """The seed with the median distance from rank one."""
+    return int(np.argsort(np.nanmin(second(data), axis=1))[data.sizes["seed"] // 2])
+
+
+def draw_loss(figure: Any, data: xr.Dataset, s: Settings) -> None:
+    ax, times = figure.subplots(), data["step"].values[1:] * s.lr
+    loss = data["loss"].values[:, 1:]
+    ax.plot(times, loss.T, color=GREY, lw=0.4, alpha=0.6)
+    one, at = typical(data), saddle(data) - 1
+    ax.plot(times, loss[one], color=BLUE, lw=2, label="seed with the median outcome")
+    ax.plot(times[at[one]], loss[one, at[one]], "o", mfc="none", mec="black", label="rank one")
+    ax.plot([], [], color=GREY, label=f"all {s.seeds} seeds")
+    ax.set(xscale="log", yscale="log", xlabel="time", ylabel="training loss", ylim=(1e-9, 2))
+    figure.legend(loc="outside lower center", ncols=2)
+
+
+def draw_values(figure: Any, data: xr.Dataset, s: Settings) -> None:
+    ax, times = figure.subplots(), data["step"].values[1:] * s.lr
+    one, at = typical(data), saddle(data)
+    values = data["values"].values[one, 1:]
+    kinds = ((BLUE, "-", "largest"), (ORANGE, "--", "second"), (GREY, ":", "third"))
+    for value, (colour, kind, label) in enumerate(kinds):
+        ax.plot(times, values[:, value], kind, color=colour, label=label)
+    ax.axvline(times[at[one] - 1], color="black", lw=0.6)
+    ax.set(xscale="log", yscale="log", xlabel="time", ylabel=r"singular values of $W_1$")
+    figure.legend(loc="outside lower center", ncols=3)
+
+
+def seen_loss(data: xr.Dataset, s: Settings) -> list[Seen]:
+    loss, at = data["loss"].values, saddle(data)
+    there = loss[np.arange(len(loss)), at]
+    fitted = np.median(loss[:, -1] / loss[:, 0])
+    left, after = np.median(there / loss[:, 0]), np.median(loss[:, -1] / there)
+    return [
+        Seen("loss at rank one over that at the start, median", float(left), 0.02, 0.9),
+        Seen("last loss over that at rank one, median", float(after), high=0.05),
+        Seen("last loss over that at the start, median", float(fitted), high=0.01),
+    ]
+
+
+def seen_values(data: xr.Dataset, s: Settings) -> list[Seen]:
+    least = np.nanmin(second(data), axis=1)
+    last = data["values"].values[:, -1]
+    return [
+        Seen("least σ₂/σ₁ once the first is learned, median", float(np.median(least)), high=0.1),
+        Seen("σ₂/σ₁ at the end, median", float(np.median(last[:, 1] / last[:, 0])), low=0.3),
+        Seen("σ₃/σ₂ at the end, median", float(np.median(last[:, 2] / last[:, 1])), high=0.2),
+    ]
+
+
+QUICK = {
+    "n": 40,
+    "d": 5,
+    "width": 20,
+    "signs": (1.0, -0.5),
+    "scale": 1e-6,
+    "lr": 0.05,
+    "steps": 8000,
+    "seeds": 24,
+}
+FULL = {"steps": 24000, "seeds": 96}
+LOSS = Figure(
+    id="spectral.5a",
+    title="ReLU: from saddle to saddle",
+    caption=(
+        "The ReLU student of Figure 2 from a tiny start, two orthonormal teachers with weights 1 "
+        "and −½. The loss waits near the origin, falls to a first plateau and then to zero. The "
+        "blue seed is the one with the median outcome of all seeds (grey), not a chosen one; the "
+        "ring marks where its first layer is closest to rank one. No formula predicts the plateau; "
+        "the claim is that there is an intermediate saddle. With these teachers it is seen in the "
+        "median seed. With ten samples and weights ±1, as we read the paper's setting, many seeds "
+        "show no visible plateau."
+    ),
+    compute=compute,
+    draw=draw_loss,
+    seen=seen_loss,
+    quick=QUICK,
+    full=FULL,
+    height=0.85,
+)
+VALUES = Figure(
+    id="spectral.5b",
+    title="ReLU: the first phase learns rank one",
+    caption=(
+        "Singular values of the first layer along the run of Figure 5a, for the seed with the "
+        "median outcome. The claim is that the first phase ends near a matrix of rank one. "
+        "Measured: when the first singular value has been learned, the second is still small "
+        "(vertical line: where their ratio is least); it grows only after the plateau, and the "
+        "third stays behind, so that the net ends with the two directions of its teachers. The "
+        "medians over all seeds say the same; they, not one seed, are what is checked."
+    ),
+    compute=compute,
+    draw=draw_values,
+    seen=seen_values,
+    quick=QUICK,
+    full=FULL,
+    height=0.85,
+)
