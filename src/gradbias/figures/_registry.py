@@ -7,7 +7,7 @@ import importlib
 from ._figure import Figure
 
 # One package a paper, in the order in which they are shown; each has FIGURES.
-PAPERS: tuple[str, ...] = ("overview",)
+PAPERS: tuple[str, ...] = ("overview", "rank1", "spectral", "zeroloss", "imbalance", "equilibrium")
 
 
 @functools.cache
