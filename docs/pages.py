@@ -1,7 +1,7 @@
 """Pages that nobody writes by hand: gallery, errata, reference, bibliography."""
 
 import html
-import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -32,6 +32,7 @@ ROOMS = {
     "gradbias.figures": "The papers' figures.",
     "gradbias.report": "All of it on one page.",
     "gradbias.testing": "For authors of own nets, noise and theorems.",
+    "gradbias.torch": "For PyTorch models.",
 }
 
 
@@ -112,6 +113,8 @@ def reference(made: Path) -> str:
     """One page a room, every public name with its docstring."""
     names = []
     for room, words in ROOMS.items():
+        if room == "gradbias.torch" and importlib.util.find_spec("torch") is None:
+            continue
         page = "reference-" + room.replace(".", "-")
         _keep(made / f"{page}.md", _room(room, words))
         names.append(page)

@@ -1,0 +1,119 @@
+"""A line chart as SVG text, and the look of a page: all style is in this module."""
+
+import html
+import math
+from collections.abc import Sequence
+
+WIDTH, HEIGHT = 420, 210
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 30
+
+STYLE = """
+:root { --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --curve: #0b62a4; --limit: #b3261e; }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 940px; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+.soft { color: var(--soft); } .grid { display: grid; gap: 1.2rem 2rem;
+  grid-template-columns: repeat(auto-fit, minmax(400px, 1fr)); }
+figure { margin: 0; } figcaption { font-size: .9rem; color: var(--soft); }
+figcaption b { color: var(--ink); font-weight: 600; } svg { width: 100%; height: auto; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
+table { border-collapse: collapse; font-size: .9rem; } td, th { padding: .25rem .8rem;
+  border-bottom: 1px solid var(--line); text-align: right; } td:first-child, th:first-child {
+  text-align: left; } .words td:last-child, .words th:last-child { text-align: left; }
+ul { padding-left: 1.2rem; }
+"""
+
+
+def document(title: str, body: str) -> str:
+    """A page that needs nothing from elsewhere."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def chart(
+    x: Sequence[float], y: Sequence[float], *, log: bool = False, mark: float | None = None
+) -> str:
+    """One curve over steps.
+
+    Args:
+        x: steps.
+        y: values; those that are not finite are left out.
+        log: a logarithmic axis, when all values are positive.
+        mark: a level to draw a dashed line at.
+    """
+    points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
+    if not points:
+        return f'<svg viewBox="0 0 {WIDTH} 40"><text x="8" y="24">not measured</text></svg>'
+    log = log and all(b > 0 for _, b in points)
+    levels = [b for _, b in points] + ([mark] if mark is not None else [])
+    low, high = _range([math.log10(v) if log else v for v in levels])
+    first, last = points[0][0], points[-1][0]
+
+    def place(a: float, b: float) -> tuple[float, float]:
+        across = (a - first) / (last - first) if last > first else 0.5
+        up = ((math.log10(b) if log else b) - low) / (high - low)
+        return (
+            _LEFT + across * (WIDTH - _LEFT - _RIGHT),
+            HEIGHT - _BOTTOM - up * (HEIGHT - _TOP - _BOTTOM),
+        )
+
+    parts = [_axes(first, last)]
+    for level in _log_ticks(low, high) if log else _ticks(low, high):
+        y_at = place(first, level)[1]
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y_at:.1f}" y2="{y_at:.1f}" '
+            f'stroke="var(--line)"/><text x="{_LEFT - 6}" y="{y_at + 4:.1f}" text-anchor="end">'
+            f"{level:.3g}</text>"
+        )
+    if mark is not None:
+        y_at = place(first, mark)[1]
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y_at:.1f}" y2="{y_at:.1f}" '
+            'stroke="var(--limit)" stroke-dasharray="5 4"/>'
+        )
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in (place(*p) for p in points))
+    parts.append(f'<polyline points="{path}" fill="none" stroke="var(--curve)" stroke-width="2"/>')
+    if len(points) <= 40:
+        dots = (place(*p) for p in points)
+        parts += [
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.6" fill="var(--curve)"/>' for a, b in dots
+        ]
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(parts)}</svg>'
+
+
+def _axes(first: float, last: float) -> str:
+    base = HEIGHT - _BOTTOM
+    return (
+        f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{base}" y2="{base}" stroke="var(--soft)"/>'
+        f'<text x="{_LEFT}" y="{base + 18}">{first:g}</text>'
+        f'<text x="{WIDTH - _RIGHT}" y="{base + 18}" text-anchor="end">step {last:g}</text>'
+    )
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    room = max(0.06 * (high - low), 1e-3 * abs(high)) or 0.5
+    return low - room, high + room
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """About four round values."""
+    raw = (high - low) / 4
+    unit = 10 ** math.floor(math.log10(raw))
+    step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= raw)
+    return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round values between powers of ten, evenly spaced ones within less than a decade."""
+    if high - low < 1:
+        return [v for v in _ticks(10**low, 10**high) if v > 0]
+    each = (1, 2, 5) if high - low < 2 else (1,)
+    every = math.ceil((high - low) / 6)  # decades between labels
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    values = [m * 10.0**k for k in decades if k % every == 0 for m in each]
+    return [v for v in values if low <= math.log10(v) <= high]

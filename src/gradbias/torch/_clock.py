@@ -1,0 +1,84 @@
+"""When to measure: every so many steps, and never for more than a share of the training time."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+
+class Clock:
+    """Counts steps and seconds.
+
+    Args:
+        every: the shortest interval between measurements, in steps.
+        budget: the largest share of training time that measurements may take.
+
+    Attributes:
+        step: how many steps were taken.
+        own: seconds spent on measuring.
+        measurements: how many.
+        now: where the time comes from, in seconds.
+    """
+
+    def __init__(self, every: int, budget: float):
+        self.every, self.budget = every, budget
+        self.step, self.own, self.measurements = 0, 0.0, 0
+        self.now: Callable[[], float] = time.perf_counter
+        self._expected, self._inside = 0.0, 0.0  # of `own`, what was spent since the first step
+        self._start: float | None = None
+        self._end: float | None = None
+
+    @property
+    def training(self) -> float:
+        """Seconds of training since the first step began, without ours."""
+        if self._start is None:
+            return 0.0
+        end = self.now() if self._end is None else self._end
+        return end - self._start - self._inside
+
+    @property
+    def used(self) -> float:
+        """The share of training time that went into measuring."""
+        return self.own / self.training if self.training > 0 else 0.0
+
+    def expect(self, seconds: float) -> None:
+        """What the next measurement will cost, as far as is known before the first."""
+        self._expected = seconds
+
+    def tick(self) -> None:
+        """A step begins."""
+        if self._start is None:
+            self._start = self.now()
+        self.step += 1
+
+    def due(self) -> bool:
+        """Is the step that has begun one to measure?
+
+        Steps are looked at in multiples of `every`; while the budget does not cover what was spent
+        and what the next measurement will cost, they pass, and the interval grows.
+        """
+        if self.step % self.every:
+            return False
+        return self.own + self._expected <= self.budget * self.training
+
+    def stop(self) -> None:
+        """Training has ended: what is done from now on does not slow it down."""
+        if self._end is None:
+            self._end = self.now()
+
+    @contextlib.contextmanager
+    def ours(self, measurement: bool = False) -> Iterator[None]:
+        """Seconds in here are the monitor's."""
+        begin = self.now()
+        try:
+            yield
+        finally:
+            self.measurements += measurement
+            if self._end is None:
+                self._spend(self.now() - begin, measurement)
+
+    def _spend(self, seconds: float, measurement: bool) -> None:
+        self.own += seconds
+        if self._start is not None:
+            self._inside += seconds
+        if measurement:
+            self._expected = 1.25 * seconds  # the next one may take a little longer

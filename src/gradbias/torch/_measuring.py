@@ -1,0 +1,77 @@
+"""The state in which a model is measured, and what must be as it was afterwards."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+Named = dict[str, torch.Tensor]
+
+
+def trainable(model: torch.nn.Module) -> Named:
+    """The parameters that are trained, by name."""
+    found: Named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not found:
+        raise ValueError("model must have parameters that require a gradient, got none")
+    return found
+
+
+@contextlib.contextmanager
+def smooth() -> Iterator[None]:
+    """Gradients on, autocast off, and attention by the kernel that can be differentiated twice.
+
+    The fused attention kernels have no second derivative and no rule for vmap.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.enable_grad())
+        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+            stack.enter_context(torch.autocast(device, enabled=False))
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message=".*performance drop.*", category=UserWarning)
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed(model: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode for a measurement in the middle of training.
+
+    Dropout is off and BatchNorm uses, and does not change, its running statistics. Modes, random
+    states and gradients are as they were when the measurement has ended, also when it failed.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
+    with torch.random.fork_rng(devices=devices):
+        try:
+            for module, _ in modes:
+                module.training = False
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+
+def gradient(loss: torch.Tensor, params: Named, *, create_graph: bool = False) -> Named:
+    """The gradient by name; zero where the loss does not depend on a parameter.
+
+    `.grad` is neither read nor written: it belongs to the training loop.
+    """
+    found = torch.autograd.grad(
+        loss, list(params.values()), create_graph=create_graph, allow_unused=True
+    )
+    return {
+        name: torch.zeros_like(p) if g is None else g
+        for (name, p), g in zip(params.items(), found, strict=True)
+    }
+
+
+def precise(value: torch.Tensor) -> torch.Tensor:
+    """In float64, or float32 where the device has no float64."""
+    return value.float() if value.device.type == "mps" else value.double()
+
+
+def norm2(values: Named) -> float:
+    """The squared norm of all of them together."""
+    return sum(float(precise(v).square().sum()) for v in values.values())

@@ -1,0 +1,66 @@
+"""From what a training loop holds to the plain model and optimiser inside."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.optim import Optimizer
+
+
+class Unwrapped(NamedTuple):
+    """The model as its author wrote it.
+
+    Attributes:
+        model: without torch.compile and DistributedDataParallel.
+        speaks: does this process measure and log? Only rank 0 of several does.
+        world: how many processes share a batch.
+    """
+
+    model: nn.Module
+    speaks: bool
+    world: int
+
+
+def unwrap_model(model: nn.Module) -> Unwrapped:
+    """Take off torch.compile, DataParallel and DistributedDataParallel; refuse sharded models."""
+    world, rank = 1, 0
+    while True:
+        # By name: importing FSDP to ask for it would cost everybody a second.
+        if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(model).__mro__):
+            _refuse_shards()
+        if isinstance(model, DistributedDataParallel):
+            world, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+            model = model.module
+        elif isinstance(model, DataParallel):
+            model = model.module
+        elif isinstance(getattr(model, "_orig_mod", None), nn.Module):
+            # torch.compile: there is no public name for the module inside.
+            model = model._orig_mod  # pyright: ignore[reportAssignmentType]
+        else:
+            break
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if any(type(p).__name__ == "DTensor" for p in model.parameters()):
+        _refuse_shards()
+    return Unwrapped(model, rank == 0, world)
+
+
+def _refuse_shards() -> None:
+    raise ValueError(
+        "model is sharded (FSDP): no process holds whole layers, so that their balance cannot be "
+        "measured inside the loop. Save a full checkpoint, load it into the plain model and use "
+        "gradbias.torch.inspect on it"
+    )
+
+
+def unwrap_optimizer(optimizer: Any) -> Optimizer:
+    """The optimiser that takes the step: Lightning and accelerate wrap it."""
+    inner = getattr(optimizer, "optimizer", None)
+    while isinstance(inner, Optimizer):
+        optimizer, inner = inner, getattr(inner, "optimizer", None)
+    if not isinstance(optimizer, Optimizer):
+        raise ValueError(
+            f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}"
+        )
+    return optimizer
