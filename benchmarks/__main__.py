@@ -23,13 +23,14 @@ def main() -> None:
     from .registry import MODULES  # jax and torch start here, on one core
 
     print(LINE.format(*HEADS), flush=True)
+    path = asked.out / ("bench-quick.json" if asked.quick else "bench.json")
     results: dict[str, Any] = {}
     for module in MODULES:
         for item in module.workloads(asked.quick):
             if item.name.startswith(asked.only):
                 results[item.name] = run(item)
                 print(row(item.name, results[item.name]), flush=True)
-    write(asked.out / ("bench-quick.json" if asked.quick else "bench.json"), results, asked.only)
+                write(path, results, asked.only)  # after each: a run that is stopped keeps its rows
     missed = [name for name, result in results.items() if result["ratio"] < result["target"]]
     print("all targets met" if not missed else f"missed: {', '.join(missed)}")
 
@@ -64,7 +65,9 @@ def write(path: pathlib.Path, results: dict[str, Any], only: str = "") -> None:
         "python": platform.python_version(),
     }
     known |= {name: {**result, **stamp} for name, result in results.items()}
-    path.write_text(json.dumps(known, indent=1))
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(known, indent=1))
+    unfinished.replace(path)  # whole, or as it was
 
 
 if __name__ == "__main__":

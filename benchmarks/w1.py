@@ -17,6 +17,7 @@ from .agreement import largest_difference
 from .protocol import Part, Workload
 
 BATCH = 4
+NET = gb.Rank1(d=100, depth=3, width=100)
 
 
 @functools.cache
@@ -27,10 +28,9 @@ def problem() -> gb.Regression:
 
 def setup(scale: float, seed: int, noise: Any = None, steps: int = 20_000) -> gb.Setup:
     """One member: a balanced start of this norm in a random direction."""
-    net = gb.Rank1(d=100, depth=3, width=100)
     direction = np.random.default_rng(seed).normal(size=100)
-    start = gb.init.balanced(net, scale * direction / np.linalg.norm(direction), key=seed)
-    return gb.Setup(problem(), net, start, gb.Descent(1e-3, noise), gb.Until(steps=steps), key=seed)
+    start = gb.init.balanced(NET, scale * direction / np.linalg.norm(direction), key=seed)
+    return gb.Setup(problem(), NET, start, gb.Descent(1e-3, noise), gb.Until(steps=steps), key=seed)
 
 
 def run(steps: int = 20_000, seeds: int = 10, noises: tuple[Any, ...] = (None, BATCH)) -> None:

@@ -11,7 +11,7 @@ import sysconfig
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,44 +19,79 @@ from ._setup import Setup
 from .numerics import checks
 
 PARTS = ("problem", "net", "params", "dynamics", "until", "record", "save_at", "key")
+OWN = ("params", "key")  # parts that members mostly have each for itself
+PLAIN = (bool, int, float, complex, str, bytes)
 SHOWN = 4  # numbers of an array that are shown; larger ones are known by their hash
 DEPTH = 12  # of objects inside objects
 
 Lines = dict[str, str]
 
 
+class Part(NamedTuple):
+    """A part of a setup that was read.
+
+    Attributes:
+        value: the part.
+        lines: its content.
+        kinds: the user's own classes in it; their lines do not tell all that they are.
+        opaque: is there something in it that cannot be compared?
+    """
+
+    value: Any
+    lines: Lines
+    kinds: list[type]
+    opaque: bool
+
+    def equals(self, other: "Part") -> bool:
+        """Is the content of both known, and the same?"""
+        known = not (self.opaque or other.opaque)
+        return known and self.lines == other.lines and self.kinds == other.kinds
+
+
 class Reader:
     """Reads setups; a part that is the same object as in the setup before is read once.
 
     Attributes:
+        shared: parts of the last setup that are equal to one read before, by name, and that one.
         replaced: functions of the last setup that are equal to one read before, and that one.
         arrays: the arrays of the last setup, by identity.
         changed: the parts of the last setup that hold such functions.
     """
 
     def __init__(self) -> None:
-        self.parts: dict[str, tuple[Any, Lines]] = {}
+        self.parts: dict[str, Part] = {}
         self.functions: dict[tuple[tuple[str, str], ...], Any] = {}
+        self.shared: dict[str, Any] = {}
         self.replaced: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
         self.changed: set[str] = set()
-        self.opaque = False  # was there something in the last function that cannot be compared?
+        self.opaque = False  # was there something in the last part that cannot be compared?
+        self.kinds: list[type] = []
 
     def read(self, setup: Setup) -> Lines:
         """The lines of a setup, by the path of what they describe."""
-        self.replaced, self.arrays, self.changed = {}, {}, set()
+        self.shared, self.replaced, self.arrays, self.changed = {}, {}, {}, set()
         lines: Lines = {}
         for name in PARTS:
             part, known = getattr(setup, name), self.parts.get(name)
-            if known is None or known[0] is not part:
-                found, before = {}, len(self.replaced)
-                _Walk(self, found).visit(name, part)
-                known = self.parts[name] = (part, found)
-                if len(self.replaced) > before:
-                    self.changed.add(name)
-                    del self.parts[name]
-            lines.update(known[1])
+            if known is None or known.value is not part:
+                known = self._part(name, part, known)
+            lines.update(known.lines)
         return lines
+
+    def _part(self, name: str, part: Any, before: Part | None) -> Part:
+        self.opaque, self.kinds, replaced = False, [], dict(self.replaced)
+        found: Lines = {}
+        _Walk(self, found).visit(name, part)
+        now = Part(part, found, self.kinds, self.opaque)
+        if before is not None and name not in OWN and now.equals(before):
+            self.shared[name], self.replaced = before.value, replaced
+            return before
+        self.parts[name] = now
+        if len(self.replaced) > len(replaced):
+            self.changed.add(name)
+            del self.parts[name]
+        return now
 
     def canonical(self, function: Any, lines: Lines, path: str) -> None:
         """Remember a function by what it is made of; equal ones are to become one object."""
@@ -75,8 +110,9 @@ class _Walk:
     def visit(self, path: str, value: Any) -> None:
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
             value = value.item()
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-            self.lines[path] = repr(value) if len(repr(value)) < 200 else _hash(repr(value))
+        if value is None or isinstance(value, PLAIN):
+            line = repr(value)
+            self.lines[path] = line if len(line) < 200 else _hash(line)
         elif isinstance(value, np.ndarray) or checks.is_jax(value):
             self.reader.arrays[id(value)] = value
             self.lines[path] = _array(np.asarray(value))
@@ -120,7 +156,10 @@ class _Walk:
         """A class: by its name, and if it is the user's own by the code of its methods."""
         self.lines[path] = _name(kind)
         for base in _own_bases(kind):
-            for name in vars(base):
+            self.reader.kinds.append(base)
+            for name, value in list(vars(base).items()):
+                if not name.startswith("__") and isinstance(value, (*PLAIN, tuple, np.ndarray)):
+                    self.visit(f"{path}.{name}", value)
                 method = inspect.getattr_static(base, name)
                 method = method.fget if isinstance(method, property) else getattr(base, name, None)
                 method = _unwrapped(method)
@@ -151,7 +190,7 @@ def _items(value: Any) -> list[tuple[str, Any]] | None:
     if isinstance(value, set | frozenset):
         return [(str(i), item) for i, item in enumerate(sorted(value, key=repr))]
     if dataclasses.is_dataclass(value):
-        return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)]
+        return [(name, getattr(value, name, None)) for name in _fields(type(value))]
     own = not _from_a_library(type(value)) or isinstance(value, Setup)
     return list(vars(value).items()) if own and hasattr(value, "__dict__") else None
 
@@ -223,6 +262,11 @@ def _library_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     folders = [sysconfig.get_paths()[name] for name in names]
     return (*folders, str(Path(__file__).parent), "<frozen")
+
+
+@functools.lru_cache(maxsize=256)
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 @functools.lru_cache(maxsize=256)

@@ -33,6 +33,7 @@ class Start(NamedTuple):
         dynamics: the host's half.
         params: where it starts.
         lift: from these coordinates to all parameters; None if they are the same.
+        record: the observables that are measured at saved states, made ready for the data.
         stats: what was reduced, or why not.
     """
 
@@ -42,6 +43,7 @@ class Start(NamedTuple):
     dynamics: Dynamics
     params: Any
     lift: Any
+    record: dict[str, Any]
     stats: dict[str, Any]
 
 

@@ -16,7 +16,7 @@ from ._layout import Chunk
 from ._pieces import Piece
 from ._pool import own_pool
 from ._roster import Roster
-from ._travel import pack
+from ._travel import Packed, pack
 
 WAITING_BYTES = 2**28  # of jobs that were handed to an executor and are not done
 WAITING = 1000  # jobs
@@ -83,6 +83,7 @@ class _Handed:
         self.executor, self.workers, self.roster, self.bar = executor, workers, roster, bar
         self.sweep = f"{os.getpid()} {uuid.uuid4()}"
         self.waiting: dict[Any, tuple[Chunk, int]] = {}
+        self.packed: Packed = {}
         self.environment, self.warned = Environment.here(), False
 
     def run(self, chunks: list[Chunk]) -> Results:
@@ -110,7 +111,8 @@ class _Handed:
 
     def _submit(self, chunk: Chunk, patience: float | None) -> None:
         starts, group = chunk.starts(self.roster), chunk.group
-        content = pack(Job(starts, len(chunk.members), group.own, self.sweep, patience))
+        job = Job(starts, len(chunk.members), group.own, self.sweep, patience)
+        content = pack(job, self.packed)
         with warnings.catch_warnings():
             # That a job is large is no news to dask's user, who cannot change it.
             warnings.filterwarnings("ignore", message="Sending large graph")

@@ -1,4 +1,4 @@
-"""Equal functions become one function, so that `build` may define them anew for every point."""
+"""What is equal becomes one object, so that `build` may make it anew for every point."""
 
 import copy
 from typing import Any
@@ -8,11 +8,15 @@ from ._setup import Setup
 
 
 def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:
-    """The setup, with functions read before in place of equal new ones, and its content.
+    """The setup, with parts and functions read before in place of equal new ones, and its content.
 
-    jax compiles again for every new function object, even if its code is the same.
+    What is made of one object is made once for all members that share it. And jax compiles again
+    for every new function object, even if its code is the same.
     """
     lines = reader.read(setup)
+    if reader.shared:
+        setup = copy.copy(setup)
+        vars(setup).update(reader.shared)
     if not reader.replaced:
         return setup, lines
     memo: dict[int, Any] = {id(array): array for array in reader.arrays.values()}

@@ -11,7 +11,6 @@ from ._environment import Environment
 from ._pieces import Piece, piece_of
 from ._progress import Progress
 from ._simulate import Own, run_members
-from .numerics.linalg import one_blas_thread
 from .numerics.precision import host
 
 
@@ -112,8 +111,7 @@ def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
     """
     watcher, began = Watcher(job.sweep, job.patience), time.monotonic()
     try:
-        with one_blas_thread():
-            done = run_members(job.starts, watcher if bar is None else bar, job.own)
+        done = run_members(job.starts, watcher if bar is None else bar, job.own)
     except _Enough:
         return Estimate(watcher.seconds)
     piece = piece_of(job.starts, done, job.wanted)

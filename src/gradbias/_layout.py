@@ -4,6 +4,7 @@ Never of the number of workers, nor of what is finished: then a result has the s
 the executor, the order or the number of restarts.
 """
 
+import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +14,11 @@ import numpy as np
 from ._drive import Start
 from ._members import VMAP_BYTES, names_of, same, shape_of
 from ._pieces import Outline, outline_of
-from ._recorder import View, bound_record
+from ._recorder import View
 from ._roster import Roster
 from ._simulate import Own
 from ._start import padded
 from .nets import LinearNet
-from .numerics.linalg import one_blas_thread
 from .observe._running import Running
 from .problems import Population
 from .problems._base import Quadratic
@@ -72,27 +72,78 @@ class Chunk(NamedTuple):
 
     def starts(self, roster: Roster) -> list[Start]:
         """The members, as many as in every chunk of the group: the last one fills it up."""
-        with one_blas_thread():
-            starts = [roster.start(m) for m in self.members]
+        starts = [roster.start(m) for m in self.members]
         if self.group.frame is not None:
-            starts = [padded(start, self.group.frame) for start in starts]
+            last = None
+            for i, start in enumerate(starts):
+                starts[i] = last = padded(start, self.group.frame, last)
         return starts + starts[-1:] * (self.group.size - len(starts))
+
+
+class _Flat:
+    """A member in parts, each with its leaves and its shape.
+
+    Attributes:
+        parts: what its program is made of (system and stepper), what its observables see (record,
+            problem, net and lift), and its params.
+    """
+
+    def __init__(self, start: Start, before: "_Flat | None"):
+        setup = start.setup
+        view = start.record, setup.problem, setup.net, start.lift
+        self.parts = start.system, start.stepper, *view, start.params
+        self.leaves: list[list[Any]] = []
+        self.shapes: list[Hashable] = []
+        for i, part in enumerate(self.parts):
+            # Most parts are the same object in all members: what is known of one is not asked anew.
+            if before is not None and before.parts[i] is part:
+                self.leaves.append(before.leaves[i])
+                self.shapes.append(before.shapes[i])
+            else:
+                leaves, structure = jax.tree.flatten(part)
+                self.leaves.append(leaves)
+                self.shapes.append(shape_of(leaves, structure))
+
+    @property
+    def shape(self) -> Hashable:
+        """What members of one program have in common."""
+        return tuple(self.shapes)
+
+    @property
+    def seen(self) -> Hashable:
+        """The shape of all but what the reduction makes."""
+        return tuple(self.shapes[1:5])
 
 
 class _Variant:
     """Members of exactly one shape."""
 
-    def __init__(self, start: Start, trees: tuple[Any, Any]):
-        self.first, self.members = start, list[int]()
-        self.leaves = [dict(zip(names_of(t), jax.tree.leaves(t), strict=True)) for t in trees]
+    def __init__(self, start: Start, flat: _Flat):
+        self.first, self.flat, self.members = start, flat, list[int]()
+        view = View(start.record, start.setup.problem, start.setup.net, start.lift)
+        names = [*names_of((start.system, start.stepper)), *names_of(view)]
+        self.names = _split(names, flat.leaves[:-1])
         self.own = [set[str](), set[str]()]
 
-    def add(self, member: int, trees: tuple[Any, Any]) -> None:
+    def add(self, member: int, flat: _Flat) -> None:
         self.members.append(member)
-        for own, first, tree in zip(self.own, self.leaves, trees, strict=True):
-            for (name, known), leaf in zip(first.items(), jax.tree.leaves(tree), strict=True):
-                if name not in own and not same(known, leaf):
-                    own.add(name)
+        for i, names in enumerate(self.names):
+            known, leaves, own = self.flat.leaves[i], flat.leaves[i], self.own[i >= 2]
+            if known is not leaves:
+                triples = zip(names, known, leaves, strict=True)
+                own.update(name for name, a, b in triples if name not in own and not same(a, b))
+
+    def table(self, which: int) -> dict[str, Any]:
+        """The leaves of the program (0) or of what observables see (1), by name."""
+        parts = slice(2, None) if which else slice(0, 2)
+        pairs = zip(self.names[parts], self.flat.leaves[:-1][parts], strict=True)
+        return {n: leaf for names, leaves in pairs for n, leaf in zip(names, leaves, strict=True)}
+
+
+def _split(names: list[str], leaves: list[list[Any]]) -> list[list[str]]:
+    """The names of all leaves, part by part."""
+    rest = iter(names)
+    return [list(itertools.islice(rest, len(part))) for part in leaves]
 
 
 def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
@@ -103,15 +154,14 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
         chunk: how many run together; None decides by their size.
     """
     families: dict[Hashable, dict[Hashable, _Variant]] = {}
-    with one_blas_thread():
-        for member in range(roster.grid.size):
-            start = roster.read(member)
-            trees = (start.system, start.stepper), _view(start)
-            shape = shape_of((trees, start.params))
-            variants = families.setdefault(_family(start, trees[1], shape), {})
-            if shape not in variants:
-                variants[shape] = _Variant(start, trees)
-            variants[shape].add(member, trees)
+    flat: _Flat | None = None
+    for member in range(roster.grid.size):
+        start = roster.read(member)
+        flat = _Flat(start, flat)
+        variants = families.setdefault(_family(start, flat), {})
+        if flat.shape not in variants:
+            variants[flat.shape] = _Variant(start, flat)
+        variants[flat.shape].add(member, flat)
     groups = [
         _group(alike, chunk)
         for variants in families.values()
@@ -124,12 +174,7 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
     return chunks
 
 
-def _view(start: Start) -> View:
-    setup = start.setup
-    return View(bound_record(setup), setup.problem, setup.net, start.lift)
-
-
-def _family(start: Start, view: View, shape: Hashable) -> Hashable:
+def _family(start: Start, flat: _Flat) -> Hashable:
     """What members must have in common to run as one program, once they are padded."""
     setup, dynamics = start.setup, start.dynamics
     common = (
@@ -142,10 +187,10 @@ def _family(start: Start, view: View, shape: Hashable) -> Hashable:
     )
     if start.lift is None or not dynamics.counts_steps:
         # Adaptive steps look at the mean over all parameters, and zeros would count.
-        return (*common, shape)
+        return (*common, flat.shape)
     running = tuple(f for f in setup.record.values() if isinstance(f, Running))
     rank = start.system.net.dims[0] if isinstance(setup.problem, Population) else None
-    return (*common, "reduced", rank, shape_of((start.stepper, view._replace(lift=None), running)))
+    return (*common, "reduced", rank, flat.seen, shape_of(*jax.tree.flatten(running)))
 
 
 def _in_one_frame(variants: list[_Variant]) -> list[list[_Variant]]:
@@ -176,7 +221,7 @@ def _group(variants: Sequence[_Variant], chunk: int | None) -> Group:
     own, frame = [set[str](), set[str]()], None
     for variant in variants:
         for i in range(2):
-            own[i] |= variant.own[i] | _differing(variants[0].leaves[i], variant.leaves[i])
+            own[i] |= variant.own[i] | _differing(variants[0].table(i), variant.table(i))
     if first.lift is not None:
         frame = Frame.around([_frame(variant.first) for variant in variants])
         first = padded(first, frame)

@@ -46,9 +46,8 @@ def names_of(tree: Any) -> list[str]:
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
-def shape_of(tree: Any) -> Hashable:
+def shape_of(leaves: list[Any], structure: Any) -> Hashable:
     """What trees must have in common to be stacked: structure, shapes, and all that is static."""
-    leaves, structure = jax.tree.flatten(tree)
     return structure, tuple(
         (leaf.shape, leaf.dtype.str) if eqx.is_array(leaf) else leaf for leaf in leaves
     )

@@ -11,7 +11,6 @@ import xarray as xr
 
 from ._drive import Start
 from ._grid import Grid
-from ._recorder import bound_record
 from ._run import CONVENTION, variables_of, versions
 from ._simulate import Done
 from ._status import Ending
@@ -55,7 +54,7 @@ class Piece(NamedTuple):
 def outline_of(start: Start) -> Outline:
     """Trace the observables of a member; those that jax cannot trace are left out."""
     setup, shapes = start.setup, {}
-    for name, f in bound_record(setup).items():
+    for name, f in start.record.items():
         try:
             shapes[name] = jax.eval_shape(
                 lambda problem, params, f=f: f(problem, setup.net, params),
@@ -131,8 +130,11 @@ class Whole:
         self.status[members], self.stopped[members] = piece.status, piece.stopped
         for name, values in piece.values.items():
             if name not in self.values:
-                self.values[name] = np.full((self.grid.size, *values.shape[1:]), np.nan)
                 self.dims[name] = piece.dims[name]
+                if len(members) == self.grid.size:  # all of them, and members are in order
+                    self.values[name] = values
+                    continue
+                self.values[name] = np.full((self.grid.size, *values.shape[1:]), np.nan)
             check_shape(name, self.values[name].shape, values.shape)
             self.values[name][members] = values
 

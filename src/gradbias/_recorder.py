@@ -16,6 +16,7 @@ from .observe._base import Function, OfPredictor
 from .observe._running import Running
 
 BLOCK_BYTES = 2**28  # saved states that wait to be measured
+WIDE_BYTES = 2**20  # of a lift; larger ones are not handed over where nobody looks at layers
 BATCH_ROWS = 50  # rows that are measured in one call
 LARGE_BYTES = 2**30  # results above this get a warning before the run starts
 
@@ -76,6 +77,7 @@ class Recorder:
         params: the members' first states, stacked.
         differ: the names of the leaves of views that members have each for itself; None looks at
             these members alone.
+        records: what `bound_record` made of the setups; None makes it.
     """
 
     def __init__(
@@ -84,13 +86,17 @@ class Recorder:
         lifts: list[Any],
         params: Any,
         differ: Collection[str] | None = None,
+        records: list[dict[str, Any]] | None = None,
     ):
         self.setups, self.lifts = setups, lifts
-        bound = [bound_record(setup) for setup in setups]
+        bound = [bound_record(setup) for setup in setups] if records is None else records
         self.traced = [name for name, f in bound[0].items() if _traceable(setups[0], name, f)]
         self.plain = {
             name: [b[name] for b in bound] for name in bound[0] if name not in self.traced
         }
+        measured = [bound[0][name] for name in self.traced]
+        if all(isinstance(f, OfPredictor) for f in measured) and _bytes(lifts[0]) > WIDE_BYTES:
+            lifts = [lift.for_predictor() for lift in lifts]
         views = [
             View({name: b[name] for name in self.traced}, setup.problem, setup.net, lift)
             for b, setup, lift in zip(bound, setups, lifts, strict=True)
@@ -100,7 +106,7 @@ class Recorder:
         own = any(isinstance(f, Function) for f in setups[0].record.values())
         self.side_by_side = fits_side_by_side(setups[0].params, len(setups)) and not own
         self.total = len(setups[0].save_at) + 1
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+        size = _bytes(params)
         self.block = int(np.clip(BLOCK_BYTES // max(size, 1), 1, self.total))
         self.params = params
         self.waiting = jax.tree.map(lambda leaf: np.empty((self.block, *leaf.shape)), params)
@@ -129,8 +135,9 @@ class Recorder:
         """The arrays, with NaN where a member was not at a save."""
         while self.first < self.total:
             self._flush()
-        for value in jax.tree.leaves(self.results):
-            value[~self.seen] = np.nan
+        if not self.seen.all():
+            for value in jax.tree.leaves(self.results):
+                value[~self.seen] = np.nan
         return self.results
 
     def _flush(self) -> None:
@@ -188,8 +195,10 @@ class Recorder:
 
     def _result(self, name: str, value: Any, skip: int = 1) -> Any:
         if name not in self.results:
+            rows, members = self.seen.shape
+            # Members first in memory: that is how results are handed on.
             self.results[name] = jax.tree.map(
-                lambda v: np.full((*self.seen.shape, *np.shape(v)[skip:]), np.nan), value
+                lambda v: np.empty((members, rows, *np.shape(v)[skip:])).swapaxes(0, 1), value
             )
         return self.results[name]
 
@@ -201,6 +210,10 @@ def bound_record(setup: Setup) -> dict[str, Any]:
         for name, f in setup.record.items()
         if not isinstance(f, Running)
     }
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
 def _put(target: Any, where: Any, value: Any) -> None:

@@ -17,7 +17,8 @@ from ._setup import Setup
 from ._start import start_of
 from .noise import Replay
 
-KEPT_BYTES = 2**27  # of members that wait for their turn; those beyond are built twice
+KEPT_BYTES = 2**29  # of members that wait for their turn; those beyond are built twice
+MOST_KEPT = 2**13  # members, however small
 MEMBER_BYTES = 2**14  # of a member without its arrays
 
 Build = Callable[..., Setup]
@@ -41,6 +42,7 @@ class Roster:
         self.build, self.grid, self.record = build, grid, record
         self.reader, self.table = Reader(), Table()
         self.kept: dict[int, Start] = {}
+        self.last: Start | None = None
         self.free, self.owned = KEPT_BYTES, set[int]()
         self.saves: list[tuple[np.ndarray, np.ndarray]] = []
         self.axis, self.layout, self.net, self.rows = "", (), None, 0
@@ -52,11 +54,11 @@ class Roster:
         self._check_alike(setup, member)
         self.table.add(lines)
         self.keys.add(setup.key)
-        noise = getattr(setup.dynamics, "noise", None)
-        self.random |= noise is not None and not isinstance(noise, Replay)
+        replayed = isinstance(getattr(setup.dynamics, "noise", None), Replay)
+        self.random |= setup.dynamics.draws and not replayed
         self._note_saves(setup)
         self.net, self.rows = self.net or setup.net, len(setup.save_at) + 1
-        start = start_of(setup, True)
+        start = self._started(setup)
         self._keep(member, start)
         return start
 
@@ -71,7 +73,7 @@ class Roster:
                 f"build must return the same Setup whenever it is called, but at "
                 f"{self.grid.point(member)} it changed {changed}"
             )
-        return start_of(setup, True)
+        return self._started(setup)
 
     def warn_of_equal_keys(self) -> None:
         """Equal keys are equal draws: an average over them would be one run."""
@@ -108,6 +110,10 @@ class Roster:
             raise ValueError(f"build must return a gb.Setup, got {type(setup).__name__} at {point}")
         return setup if self.record is None else setup.replace(record=self.record)
 
+    def _started(self, setup: Setup) -> Start:
+        self.last = start_of(setup, True, self.last)
+        return self.last
+
     def _check_alike(self, setup: Setup, member: int) -> None:
         """One Dataset needs one time axis and one set of variables."""
         names = ("time axis", "number of saves", "record")
@@ -122,6 +128,10 @@ class Roster:
 
     def _note_saves(self, setup: Setup) -> None:
         """Where it saves; equal arrays are held once."""
+        last = None if self.last is None else self.last.setup
+        if last and last.save_at is setup.save_at and last.dynamics is setup.dynamics:
+            self.saves.append(self.saves[-1])
+            return
         here = np.asarray(setup.save_at), np.asarray(setup.dynamics.time(setup.save_at))
         first = self.saves[0] if self.saves else here
         pairs = zip(first, here, strict=True)
@@ -129,11 +139,12 @@ class Roster:
 
     def _keep(self, member: int, start: Start) -> None:
         """Keep it if there is room; arrays that members share count once."""
-        held = (start.setup.problem, start.setup.params, start.system, start.params, start.lift)
-        leaves = {id(leaf): leaf for leaf in jax.tree.leaves(held) if eqx.is_array(leaf)}
+        held = (start.setup.problem, start.system, start.record, start.setup.params, start.params)
+        parts = [part for part in (*held, start.lift) if id(part) not in self.owned]
+        leaves = {id(leaf): leaf for leaf in jax.tree.leaves(parts) if eqx.is_array(leaf)}
         new = {name: leaf.nbytes for name, leaf in leaves.items() if name not in self.owned}
         size = MEMBER_BYTES + sum(new.values())
-        if size <= self.free:
+        if size <= self.free and len(self.kept) < MOST_KEPT:
             self.free -= size
-            self.owned |= set(new)
+            self.owned.update(new, map(id, parts))
             self.kept[member] = start

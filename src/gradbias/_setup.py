@@ -105,7 +105,7 @@ class Setup:
         self.given = {"until": until, "record": record, "save_at": save_at}
         self.problem, self.net, self.dynamics = problem, net, dynamics
         self.params = _parameters(net, params)
-        self.until = _default_until(dynamics) if until is None else until
+        self.until = _until(until, dynamics)
         self.key = checks.integer("key", key)
         self.limit = _limit(self.until, dynamics)
         self.save_clock = _saves(save_at, dynamics, self.limit)
@@ -149,7 +149,7 @@ def _expect(name: str, value: Any, kind: type, example: str) -> None:
 
 
 def _parameters(net: Net, params: Any) -> Any:
-    shapes = net.shapes()
+    shapes = type(net).shapes(net)  # net.shapes would be a PyTree, for 50 µs a member
     if shapes is None:
         return jax.tree.map(lambda leaf: checks.array("params", leaf), params)
     if not isinstance(params, Mapping):
@@ -162,6 +162,15 @@ def _parameters(net: Net, params: Any) -> Any:
         name: checks.array(f"params[{name!r}]", params[name], shape=shape)
         for name, shape in shapes.items()
     }
+
+
+def _until(until: Until | None, dynamics: Dynamics) -> Until:
+    if dynamics.at_minimum and (until is None or until.gap is not None):
+        raise ValueError(
+            f"until must name a time and no gap, such as gb.Until(time=1), got {until!r}: in "
+            f"{type(dynamics).__name__} the loss is at its minimum all along"
+        )
+    return _default_until(dynamics) if until is None else until
 
 
 def _default_until(dynamics: Dynamics) -> Until:

@@ -90,8 +90,9 @@ def run_members(starts: list[Start], bar: Progress, own: Own | None = None) -> D
             several calls need it, so that every call is the same program.
     """
     ensemble = Ensemble(starts, None if own is None else own.run)
-    setups, lifts = ensemble.setups, [start.lift for start in starts]
-    recorder = Recorder(setups, lifts, ensemble.params, None if own is None else own.view)
+    lifts, records = [start.lift for start in starts], [start.record for start in starts]
+    differ = None if own is None else own.view
+    recorder = Recorder(ensemble.setups, lifts, ensemble.params, differ, records)
     stop = drive(ensemble, recorder, bar)
     return Done(recorder.finish(), stop, statuses(ensemble, stop))
 

@@ -1,28 +1,36 @@
 """Setup → Start: the exact closure of a run if it has one, else the run as it is."""
 
+from typing import Any
+
 from ._drive import Start
+from ._recorder import bound_record
 from ._setup import Setup
 from ._tally import tally_of
-from .dynamics import Gap, System
-from .nets import Deep, LinearNet
+from .dynamics import Dynamics, Gap, System
+from .nets import LinearNet, Net
 from .problems import Population
 from .problems._base import Quadratic
-from .reductions import Frame, padded_lift, padded_params, padded_problem
+from .reductions import Frame, Reduction, padded_lift, padded_params, padded_problem
 from .reductions import reduce as find_reduction
 
 
-def start_of(setup: Setup, reduce: bool) -> Start:
-    """The exact closure of a run if it has one, else the run as it is."""
-    if not reduce:
-        return _unreduced(setup, "reduce=False")
-    found = find_reduction(setup.problem, setup.net, setup.params)
+def start_of(setup: Setup, reduce: bool, like: Start | None = None) -> Start:
+    """The exact closure of a run if it has one, else the run as it is.
+
+    Args:
+        setup: the run.
+        reduce: look for a closure.
+        like: another member of the same sweep; what both have in common is not made again.
+    """
+    found = find_reduction(setup.problem, setup.net, setup.params) if reduce else "reduce=False"
     if isinstance(found, str):
-        return _unreduced(setup, found)
-    dynamics = setup.dynamics.in_basis(found.row_space)
+        return _unreduced(setup, found, like)
+    dynamics = _in_basis(setup, found, like)
     if dynamics is None:
-        return _unreduced(setup, setup.dynamics.noise.not_closed)  # pyright: ignore[reportAttributeAccessIssue]
-    gap = Gap(found.problem.excess(), computable=True)
-    system = System(found.problem, found.net, gap, tally_of(setup, found.lift))
+        reason = setup.dynamics.not_closed
+        reason = reason or setup.dynamics.noise.not_closed  # pyright: ignore[reportAttributeAccessIssue]
+        return _unreduced(setup, reason, like)
+    system = _system(found.problem, found.net, True, tally_of(setup, found.lift), like)
     stepper = dynamics.stepper(setup.params, setup.key)
     sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
     stats = {
@@ -30,24 +38,58 @@ def start_of(setup: Setup, reduce: bool) -> Start:
         "certificate": found.certificate,
         "reason": "exact closure",
     }
-    return Start(setup, system, stepper, dynamics, found.params, found.lift, stats)
+    record = _record(setup, like)
+    return Start(setup, system, stepper, dynamics, found.params, found.lift, record, stats)
 
 
-def padded(start: Start, frame: Frame) -> Start:
-    """A reduced run in a larger frame: the same trajectory, with zeros around it."""
+def padded(start: Start, frame: Frame, like: Start | None = None) -> Start:
+    """A reduced run in a larger frame: the same trajectory, with zeros around it.
+
+    Args:
+        start: the run.
+        frame: its sizes.
+        like: another member in this frame; what both have in common is not made again.
+    """
     if Frame.of(start.system.net, start.lift) == frame:
         return start
     problem, lift = padded_problem(start.system.problem, frame), padded_lift(start.lift, frame)
-    gap = Gap(problem.excess(), computable=True)
-    system = System(problem, Deep(frame.dims), gap, tally_of(start.setup, lift))
+    tally = tally_of(start.setup, lift)
+    system = _system(problem, frame.net, True, tally, like)
     return start._replace(system=system, params=padded_params(start.params, frame), lift=lift)
 
 
-def _unreduced(setup: Setup, reason: str) -> Start:
+def _unreduced(setup: Setup, reason: str, like: Start | None) -> Start:
     problem, linear = setup.problem, isinstance(setup.net, LinearNet)
-    excess = problem.excess() if linear and isinstance(problem, Quadratic) else None
-    gap = Gap(excess, computable=linear or not isinstance(problem, Population))
-    system = System(problem, setup.net, gap, tally_of(setup, None))
+    computable = linear or not isinstance(problem, Population)
+    system = _system(problem, setup.net, computable, tally_of(setup, None), like)
     stepper = setup.dynamics.stepper(setup.params, setup.key)
     stats = {"reduction": "none", "certificate": None, "reason": reason}
-    return Start(setup, system, stepper, setup.dynamics, setup.params, None, stats)
+    record = _record(setup, like)
+    return Start(setup, system, stepper, setup.dynamics, setup.params, None, record, stats)
+
+
+def _system(problem: Any, net: Net, computable: bool, tally: Any, like: Start | None) -> System:
+    if like is not None and tally is None and like.system.tally is None:
+        known = like.system
+        if known.problem is problem and known.net is net:
+            return known
+    linear = isinstance(net, LinearNet) and isinstance(problem, Quadratic)
+    return System(problem, net, Gap(problem.excess() if linear else None, computable), tally)
+
+
+def _in_basis(setup: Setup, found: Reduction, like: Start | None) -> Dynamics | None:
+    reduced = None if like is None or like.lift is None else like
+    if reduced is not None and _share(setup, reduced.setup, "dynamics", "problem"):
+        return reduced.dynamics
+    return setup.dynamics.in_basis(found.row_space)
+
+
+def _record(setup: Setup, like: Start | None) -> dict[str, Any]:
+    if like is not None and _share(setup, like.setup, "record", "problem", "net"):
+        return like.record
+    return bound_record(setup)
+
+
+def _share(one: Setup, other: Setup, *names: str) -> bool:
+    """Are these parts of two setups the same objects?"""
+    return all(getattr(one, name) is getattr(other, name) for name in names)

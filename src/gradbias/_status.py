@@ -49,7 +49,9 @@ SENTENCES = {
         "The integrator's steps are too small to get anywhere. Probable causes: (1) the problem is "
         "stiff: its largest and smallest rates are many powers of ten apart; (2) the loss has "
         "kinks, as with relu; (3) its gradient is not a number there. Descent may be the tool, "
-        "or a larger rtol and atol."
+        "or a larger rtol and atol. In Limit: gradient flow from the start reaches no manifold of "
+        "minimisers, or the number of its normal directions is not clear (rank= names it), or "
+        "changes on the way."
     ),
 }
 

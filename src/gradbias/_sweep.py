@@ -16,10 +16,12 @@ from ._roster import Roster
 from ._setup import Setup
 from ._store import Store
 from .numerics import checks
+from .numerics.linalg import one_blas_thread
 from .numerics.precision import host
 
 
 @host
+@one_blas_thread()
 def sweep(
     build: Callable[..., Setup],
     over: Mapping[str, Iterable[Any]],

@@ -5,14 +5,13 @@ import io
 import pickle
 import sys
 import types
-import weakref
 from typing import Any
 
 import cloudpickle
 
 Code = dict[str, bytes]
+Packed = dict[int, tuple[Any, str, bytes]]  # by identity: the object, its name, its bytes
 
-_packed: "weakref.WeakKeyDictionary[Any, tuple[str, bytes]]" = weakref.WeakKeyDictionary()
 _unpacked: dict[str, Any] = {}
 
 
@@ -22,17 +21,18 @@ class _Packer(cloudpickle.Pickler):
     A process unpacks each of them once: jax compiles again for every new function object.
     """
 
-    def __init__(self, file: io.BytesIO):
+    def __init__(self, file: io.BytesIO, packed: Packed):
         super().__init__(file)
         self.code: Code = {}
+        self.packed = packed
 
     def persistent_id(self, obj: Any) -> str | None:
         if not isinstance(obj, types.FunctionType | type) or _importable(obj):
             return None
-        if obj not in _packed:
+        if id(obj) not in self.packed:
             content = cloudpickle.dumps(obj)
-            _packed[obj] = hashlib.sha256(content).hexdigest(), content
-        name, self.code[name] = _packed[obj]
+            self.packed[id(obj)] = obj, hashlib.sha256(content).hexdigest(), content
+        _, name, self.code[name] = self.packed[id(obj)]
         return name
 
 
@@ -47,10 +47,16 @@ class _Unpacker(pickle.Unpickler):
         return _unpacked[pid]
 
 
-def pack(value: Any) -> bytes:
-    """A value and all code it needs that the other side cannot import."""
+def pack(value: Any, packed: Packed | None = None) -> bytes:
+    """A value and all code it needs that the other side cannot import.
+
+    Args:
+        value: what is to travel.
+        packed: code that travelled before; for one sweep, because a cell that is run again may
+            change what the same function refers to.
+    """
     file = io.BytesIO()
-    packer = _Packer(file)
+    packer = _Packer(file, {} if packed is None else packed)
     packer.dump(value)
     return pickle.dumps((file.getvalue(), packer.code))
 

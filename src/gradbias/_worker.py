@@ -43,12 +43,14 @@ def work(content: bytes) -> Any:
     """
     from ._job import Failure, perform
     from ._travel import unpack
+    from .numerics.linalg import one_blas_thread
 
     try:
         job = unpack(content)
     except Exception as error:
         return Failure.of(error, "the worker cannot read its work")
     try:
-        return perform(job)
+        with one_blas_thread():
+            return perform(job)
     except Exception as error:
         return Failure.of(error, "")

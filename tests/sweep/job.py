@@ -2,7 +2,8 @@
 
     python job.py STORE EXECUTOR STEPS
 
-Prints `start` before the sweep and its time after it.
+Prints `start` before the sweep and its time after it; if it is interrupted, the CPU time of its
+process until then, and what the sweep says of it.
 """
 
 import sys
@@ -47,7 +48,11 @@ def build(rate, seed):
 
 print("start", flush=True)
 began = time.monotonic()
-data = gb.sweep(build, {"rate": [0.01, 0.02, 0.03], "seed": range(8)},
-                store=None if store == "-" else store,
-                executor=None if executor == "-" else int(executor), chunk=4)  # fmt: skip
+try:
+    data = gb.sweep(build, {"rate": [0.01, 0.02, 0.03], "seed": range(8)},
+                    store=None if store == "-" else store,
+                    executor=None if executor == "-" else int(executor), chunk=4)  # fmt: skip
+except KeyboardInterrupt as stopped:
+    print(time.process_time(), *stopped.__notes__, flush=True)
+    raise
 print(f"seconds {time.monotonic() - began:.1f}")

@@ -134,3 +134,41 @@ def test_numbers_count_to_their_last_bit():
     assert Reader().read(setup(until=gb.Until(gap=0.1)))["until.gap"] == "0.1"
     near = np.nextafter(0.1, 1)
     assert Reader().read(setup(until=gb.Until(gap=near)))["until.gap"] == repr(float(near))
+
+
+def test_equal_parts_become_one_object_and_others_do_not():
+    """A problem, a net and a record that `build` makes anew for every point."""
+
+    def made(scale=1.0, steps=4):
+        problem = gb.Regression(scale * PROBLEM.X, PROBLEM.Y, 0.5)
+        return gb.Setup(problem, gb.TwoLayer(4, 1, 3), PARAMS, gb.Descent(0.1),
+                        gb.Until(steps=steps), save_at=[0, 4])  # fmt: skip
+
+    reader = Reader()
+    first, again, other = (interned(made(scale), reader)[0] for scale in (1.0, 1.0, 1 + 1e-15))
+    for name in ("problem", "net", "dynamics", "until", "record", "save_at"):
+        assert getattr(again, name) is getattr(first, name)
+    assert other.problem is not first.problem
+    assert other.net is first.net
+    longer, _ = interned(made(1 + 1e-15, steps=5), reader)
+    assert (longer.until.steps, longer.problem is other.problem) == (5, True)
+    given = made()
+    interned(given, reader)
+    assert given.net is not first.net  # what the user holds stays as it was
+
+
+def test_own_classes_with_equal_code_but_other_constants_stay_apart():
+    def net(factor):
+        text = (
+            "class f(gb.LinearNet):\n"
+            f"    factor = {factor}\n"
+            "    def shapes(self): return {'a': (4,)}\n"
+            "    def predictor(self, p): return self.factor * p['a']\n"
+        )
+        return setup().replace(net=source(text, gb=gb)(), params={"a": np.ones(4)})
+
+    reader = Reader()
+    two, three = (interned(net(factor), reader)[0] for factor in (2.0, 3.0))
+    assert (two.net.factor, three.net.factor) == (2.0, 3.0)
+    assert Reader().read(two)["net.factor"] == "2.0"
+    assert interned(net(3.0), reader)[0].net is not three.net  # another class

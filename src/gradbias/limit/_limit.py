@@ -19,8 +19,7 @@ class Limit(Dynamics):
     $dY = P\sigma\,dW + \tfrac12\partial^2\Phi(Y)[\Sigma]\,dt$, from Y(0) = Φ(params), the end of
     gradient flow. Time is t = k·lr² after k steps, and no learning rate is left in it. A run whose
     flow does not end on a manifold of minimisers, whose loss has no such manifold, or in which the
-    manifold loses directions on the way ends with the status "integrator failed"; so does one with
-    a gap in its `until`, which is reached from the start.
+    manifold loses directions on the way ends with the status "integrator failed".
 
     Noise in the data under squared loss has no part along the manifold: the limit is an ordinary
     differential equation (for label noise dY = −(c/4) P∇tr H dt), integrated by an adaptive method
@@ -37,7 +36,7 @@ class Limit(Dynamics):
     """
 
     axis: ClassVar[Literal["step", "time"]] = "time"
-    not_closed: ClassVar[str] = "the limit lives on the manifold of all parameters"
+    not_closed: ClassVar[str | None] = "the limit lives on the manifold of all parameters"
     at_minimum: ClassVar[bool] = True
     noise: Noise
     dt: Any
@@ -75,16 +74,16 @@ class Limit(Dynamics):
         """Fixed steps, or adaptive ones?"""
         return self.dt is not None
 
+    @property
+    def draws(self) -> bool:
+        """Does a run depend on its key? An ordinary differential equation does not."""
+        return self.dt is not None
+
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
         if isinstance(problem, Population) and not isinstance(net, LinearNet):
             raise ValueError(
                 f"Limit on Population needs exact expectations, known for linear nets only, got "
                 f"{net!r}: draw a data set with Population.sample and use gb.Regression on it"
-            )
-        if limit is None:
-            raise ValueError(
-                "until must name a time, such as gb.Until(time=1), got a gap alone: in Limit the "
-                "loss is at its minimum all along"
             )
         self.noise.check(problem, None)
         if isinstance(problem, (Regression, Population)):

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..nets import Deep
 from ..problems._base import Quadratic
-from ._reduce import Lift
+from ._latest import latest
+from ._reduce import Lift, chain_of
 from ._spectral import SpectralRegression
 
 
@@ -46,6 +47,11 @@ class Frame(NamedTuple):
         )
 
     @property
+    def net(self) -> Deep:
+        """The small net of these sizes."""
+        return chain_of(self.dims)
+
+    @property
     def size(self) -> int:
         """The number of parameters of the small net."""
         return sum(a * b for a, b in itertools.pairwise(self.dims))
@@ -63,7 +69,11 @@ def padded_problem(problem: Quadratic, frame: Frame) -> Quadratic:
     """The problem in a larger frame: more directions, in which the data do not vary."""
     if not isinstance(problem, SpectralRegression):
         return problem  # its draws have the size of its row space: not for us to change
-    r, k = frame.dims[0], frame.dims[-1]
+    return _padded_regression(problem, frame.dims[0], frame.dims[-1])
+
+
+@latest
+def _padded_regression(problem: SpectralRegression, r: int, k: int) -> SpectralRegression:
     sizes = {"scaled": (problem.n, r), "U": (problem.n, r), "s": (r,), "B": (r, k)}
     grown = [_grown(getattr(problem, name), shape) for name, shape in sizes.items()]
     return eqx.tree_at(lambda p: [getattr(p, name) for name in sizes], problem, grown)

@@ -1,6 +1,5 @@
 """Quadratic problems written in the basis of their row space, where gradients are diagonal."""
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from ..problems._base import Quadratic
 from ..problems._batch import weighted
 from ..problems._population import DiagonalExcess, Fresh
 from ..problems._regression import Rows, SpectralExcess
+from ._latest import latest
 
 
 class SpectralRegression(Quadratic, Rows):
@@ -87,23 +87,9 @@ class SpectralPopulation(Quadratic, Fresh):
         return DiagonalExcess(self.variances, self.theta_star, self.weight)
 
 
-_latest: list[tuple[Any, Quadratic]] = []  # a weak reference to a problem, and what it became
-
-
+@latest
 def in_row_space(problem: QuadraticProblem) -> Quadratic:
-    """The problem in the coordinates of `problem.row_space`.
-
-    Members of a sweep mostly share their problem: they then share this one too.
-    """
-    for known, found in _latest:
-        if known() is problem:
-            return found
-    found = _in_row_space(problem)
-    _latest[:] = [(weakref.ref(problem), found)]
-    return found
-
-
-def _in_row_space(problem: QuadraticProblem) -> Quadratic:
+    """The problem in the coordinates of `problem.row_space`."""
     if isinstance(problem, Regression):
         U, s, _ = problem.svd
         return SpectralRegression(
