@@ -1,6 +1,8 @@
 """The test session: strict numerics, honest annotations, repeatable examples."""
 
+import gc
 import os
+import pathlib
 
 # Before jax is imported, and for every process that a test starts. The global x64 flag is off,
 # as users have it: on, it would hide every missing float64 context. `make test` repeats the
@@ -12,10 +14,24 @@ os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["MPLBACKEND"] = "agg"
 
 import hypothesis
+import jax
 import jaxtyping
+import pytest
+
+MOST_MAPS = 30_000
 
 jaxtyping.install_import_hook("gradbias", "_honest_types.after_the_call")
 
 # Examples are a function of the test alone; the first call of a test compiles, so no deadline.
 hypothesis.settings.register_profile("gradbias", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("gradbias")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """Compiled programs hold memory maps; beyond the 65 530 that Linux allows, XLA crashes."""
+    yield
+    maps = pathlib.Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
