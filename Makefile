@@ -22,6 +22,7 @@ test: lint  ## lint, types and all tests, then a smoke set with jax's global x64
 	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q $(TOGETHER) -m smoke
 
 test-torch: .venv/installed-dev .venv/installed-bench  ## the tests of gradbias.torch; installs PyTorch for itself
+	$(BIN)/basedpyright src/gradbias/torch
 	$(SETTINGS) $(BIN)/pytest -q $(TOGETHER) -m "not slow" tests/torch_models
 
 bench: .venv/installed-bench  ## time it against the same loops in PyTorch, write out/bench.json
