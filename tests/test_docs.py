@@ -28,7 +28,12 @@ WITHOUT_CODE = ("index", "bibliography", "performance")
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "made" not in path.parts)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def marked(path):
+    """The papers' own pages are long; the others run with every test."""
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * ("papers" in path.parts))
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in PAGES])
 def test_blocks_run(path):
     assert blocks(path) or path.stem in WITHOUT_CODE
     if path.stem.startswith("torch"):

@@ -12,16 +12,12 @@ import gradbias as gb
 from gradbias._predict import Prediction
 from gradbias.theorems.equilibrium import THEOREMS
 from gradbias.theory import symmetry as theory
+from sampled import sampled
 
 BY_ID = {theorem.id: theorem for theorem in THEOREMS}
 
 
-def theorems():
-    marked = pytest.mark.slow
-    return [pytest.param(t, marks=marked if t.slow else (), id=t.id) for t in THEOREMS]
-
-
-@pytest.mark.parametrize("theorem", theorems())
+@pytest.mark.parametrize("theorem", sampled(THEOREMS))
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)
     assert found.exit_code == 0, str(found)

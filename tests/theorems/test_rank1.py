@@ -5,13 +5,10 @@ import pytest
 
 import gradbias as gb
 from gradbias.theorems.rank1 import THEOREMS
+from sampled import sampled
 
 
-def marked(theorem):
-    return pytest.param(theorem, id=theorem.id, marks=[pytest.mark.slow] if theorem.slow else [])
-
-
-@pytest.mark.parametrize("theorem", [marked(theorem) for theorem in THEOREMS])
+@pytest.mark.parametrize("theorem", sampled(THEOREMS))
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)
     assert found.exit_code == 0, str(found)

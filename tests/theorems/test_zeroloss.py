@@ -5,17 +5,13 @@ import pytest
 
 import gradbias as gb
 from gradbias.theorems.zeroloss import THEOREMS, _cases, _diagonal, _recovery, _steps
+from sampled import sampled
 
 BY_ID = {theorem.id: theorem for theorem in THEOREMS}
 IN_PROBABILITY = ("zeroloss.lemmaD.7", "zeroloss.lemmaD.8")
 
 
-def marked(theorem):
-    marks = [pytest.mark.slow] if theorem.slow else []
-    return pytest.param(theorem, id=theorem.id, marks=marks)
-
-
-@pytest.mark.parametrize("theorem", [marked(theorem) for theorem in THEOREMS])
+@pytest.mark.parametrize("theorem", sampled(THEOREMS))
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)
     assert found.exit_code == 0, str(found)
