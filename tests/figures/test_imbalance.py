@@ -44,6 +44,7 @@ def test_directions_that_do_not_matter_are_left_out_without_a_trace():
     np.testing.assert_allclose(thin["Z"] @ thin["Z"].T, wide["Z"] @ wide["Z"].T, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_the_widths_are_seen_on_small_data(tmp_path):
     changes = {"n": 10, "d": 60, "widths": (100, 200, 400, 1000), "lr": 0.2}
     made = make(NAMED["imbalance.1"], key=3, settings=changes)

@@ -30,6 +30,7 @@ def test_it_says_what_it_shows(name):
     assert set(figure.full) <= set(figure.quick)
 
 
+@pytest.mark.slow
 def test_the_ends_are_seen_on_small_data(tmp_path):
     made = make(NAMED["rank1.5a"], key=3, settings=SMALL)
     assert made.holds, made
@@ -83,6 +84,7 @@ def test_labels_come_from_the_truth():
     np.testing.assert_allclose(problem.X @ _common.truth(s, 1), problem.Y, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_path_of_the_flow_ends_where_the_theorem_says():
     s = NAMED["rank1.6a"].settings(changes={"n": 6, "d": 15, "informative": 5})
     path = _common.flow_path(s, _common.start(s, 0.7), 5, np.array([0, 10, 400_000]))

@@ -23,6 +23,7 @@ def test_every_panel_of_the_paper_is_there_and_explains_itself():
         assert set(figure.full) <= set(figure.quick)
 
 
+@pytest.mark.slow
 def test_label_noise_is_made_and_would_not_pass_under_another_prediction(tmp_path):
     figure = BY_ID["spectral.1b"]
     made = make(figure, settings={"seeds": 4})

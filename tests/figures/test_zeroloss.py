@@ -20,6 +20,7 @@ def test_every_panel_of_the_paper_is_there_and_explains_itself():
         assert set(figure.full) <= set(figure.quick)
 
 
+@pytest.mark.slow
 def test_two_phases_is_made_and_would_not_pass_under_another_prediction(tmp_path):
     figure = BY_ID["zeroloss.two_phases"]
     made = make(figure, settings={"lr": 0.02})
