@@ -53,10 +53,7 @@ def _keep(path: Path, text: str) -> None:
 
 def errata() -> str:
     """The corrections, with their evidence computed now."""
-    from gradbias.report import corrections
-    from gradbias.report._page import errata_table
-
-    table = errata_table(corrections())
+    table = gb.report.errata_table(gb.report.corrections())
     return (
         "# Errata\n\nThe same list for programs is `errata.json`; `gradbias report` writes it.\n\n"
         f"```{{raw}} html\n{table}\n```\n"

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-# Colours that stay apart for colour-blind readers and in grey (Okabe and Ito).
-COLOURS = {"holds": "#0072B2", "refuted": "#D55E00", "inconclusive": "#666666"}
+from .plot import BLUE, ORANGE
+
+COLOURS = {"holds": BLUE, "refuted": ORANGE, "inconclusive": "#666666"}
 SMALLEST = 1e-17
 
 

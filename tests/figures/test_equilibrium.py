@@ -1,4 +1,4 @@
-"""The figures of the noise-equilibrium paper: one in CI, all on three keys behind a marker."""
+"""The figures of the noise-equilibrium paper: their parts, and claims that can fail."""
 
 import numpy as np
 import pytest
@@ -18,15 +18,6 @@ DEFAULT = {"equilibrium.3a", "equilibrium.3b", "equilibrium.4"}
 def test_every_panel_of_the_paper_is_there_in_order():
     assert list(BY_ID) == [f"equilibrium.{number}" for number in IDS]
     assert {figure.id for figure in FIGURES if figure.default} == DEFAULT
-
-
-@pytest.mark.parametrize("name", BY_ID)
-def test_it_says_what_it_shows(name):
-    figure = BY_ID[name]
-    assert 10 < len(figure.title) <= 60
-    assert 60 <= len(figure.caption.split()) <= 125, len(figure.caption.split())
-    assert figure.caption.count("$") % 2 == 0
-    assert set(figure.full) <= set(figure.quick)
 
 
 def test_the_circle_is_made_and_would_not_pass_under_another_prediction(tmp_path):
@@ -109,12 +100,3 @@ def test_steps_follow_the_slowest_direction():
     setup = _autoencoder.setup(s, 0.2, 0.02, 10, 20, 40, seed=0)
     assert setup.until.steps == int(10 * 10 / (4 * 0.02**2 * 20 * 0.2))
     np.testing.assert_allclose(setup.problem.sigma_x, autoencoding(20, 0.2).sigma_x)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", (0, 1, 2))
-@pytest.mark.parametrize("name", BY_ID)
-def test_every_figure_shows_what_it_must_on_three_keys(name, key, tmp_path):
-    made = make(BY_ID[name], key=key)
-    assert made.holds, made
-    made.save(tmp_path, "png")

@@ -1,4 +1,4 @@
-"""The imbalance paper's figures: described, and seen on three keys."""
+"""The figures of the imbalance paper: their parts, and claims that can fail."""
 
 import numpy as np
 import pytest
@@ -13,15 +13,6 @@ SMALL = {"n": 12, "d": 40, "width": 60, "steps": 2000, "lr": 5e-3}
 def test_both_are_there_and_in_the_default_set():
     assert list(NAMED) == ["imbalance.1", "imbalance.2"]
     assert all(figure.default for figure in FIGURES)
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_it_says_what_it_shows(name):
-    figure = NAMED[name]
-    assert 10 <= len(figure.title) <= 60
-    assert 60 <= len(figure.caption.split()) <= 120
-    assert figure.caption.count("$") % 2 == 0
-    assert set(figure.full) <= set(figure.quick)
 
 
 def test_all_cases_start_from_one_predictor():
@@ -51,12 +42,3 @@ def test_the_widths_are_seen_on_small_data(tmp_path):
     failed = [one.what for one in made.seen if not one.holds]
     assert not failed, made
     assert made.save(tmp_path, "png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [0, 1, 2])
-@pytest.mark.parametrize("name", NAMED)
-def test_it_is_seen(name, key):
-    made = make(NAMED[name], key=key)
-    assert made.holds, made
-    made.picture()

@@ -90,18 +90,3 @@ def test_what_does_not_move_is_no_gif(tmp_path):
 def test_unknown_figures_are_named():
     with pytest.raises(ValueError, match=r"no figure matches 'rank9.\*'; there are which_minimum"):
         figures.find("rank9.*")
-
-
-def test_every_figure_can_be_read():
-    for figure in figures.find():
-        assert len(figure.title) <= 60, figure.id
-        assert figure.caption.count("$") % 2 == 0, figure.id
-        assert 25 <= len(figure.caption.split()) <= 170, figure.id
-        figure.settings(full=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [0, 1, 2])
-def test_which_minimum(key):
-    made = figures.make("which_minimum", key=key)
-    assert made.holds, str(made)

@@ -1,4 +1,4 @@
-"""The rank-1 paper's figures: described, cheap to make, and seen on three keys."""
+"""The figures of the rank-1 paper: their parts, and claims that can fail."""
 
 import importlib
 
@@ -19,15 +19,6 @@ SMALL = {"n": 6, "d": 15, "informative": 5, "scales": (0.3, 1.0), "seeds": 3, "s
 def test_every_panel_of_the_appendix_is_there_in_order():
     assert list(NAMED) == [f"rank1.{number}" for number in IDS]
     assert {figure.id for figure in FIGURES if figure.default} == DEFAULT
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_it_says_what_it_shows(name):
-    figure = NAMED[name]
-    assert 10 <= len(figure.title) <= 60
-    assert 60 <= len(figure.caption.split()) <= 120
-    assert figure.caption.count("$") % 2 == 0
-    assert set(figure.full) <= set(figure.quick)
 
 
 @pytest.mark.slow
@@ -97,12 +88,3 @@ def test_gaussian_layers_have_the_scale_that_is_asked_for():
     s = NAMED["rank1.6b"].settings(changes={"d": 15, "gaussian_width": 4})
     product = np.linalg.multi_dot(list(standard.gaussian(s, 2.5).values()))
     assert np.linalg.norm(product) == pytest.approx(2.5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [0, 1, 2])
-@pytest.mark.parametrize("name", NAMED)
-def test_it_is_seen(name, key):
-    made = make(NAMED[name], key=key)
-    assert made.holds, made
-    made.picture()

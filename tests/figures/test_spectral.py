@@ -1,4 +1,4 @@
-"""The figures of the spectral-bias paper: one of them in CI, all on three keys behind a marker."""
+"""The figures of the spectral-bias paper, and claims that can fail."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from gradbias.figures.spectral import FIGURES
 BY_ID = {figure.id: figure for figure in FIGURES}
 
 
-def test_every_panel_of_the_paper_is_there_and_explains_itself():
+def test_every_panel_of_the_paper_is_there():
     panels = ("1a", "1b", "2", "3a", "3b", "4", "5a", "5b", "incremental")
     assert set(BY_ID) == {f"spectral.{panel}" for panel in panels}
     assert {f.id for f in FIGURES if f.default} == {
@@ -16,11 +16,6 @@ def test_every_panel_of_the_paper_is_there_and_explains_itself():
         "spectral.1b",
         "spectral.incremental",
     }
-    for figure in FIGURES:
-        assert 10 < len(figure.title) <= 60, figure.id
-        assert 60 <= len(figure.caption.split()) <= 125, (figure.id, len(figure.caption.split()))
-        assert figure.caption.count("$") % 2 == 0, figure.id
-        assert set(figure.full) <= set(figure.quick)
 
 
 @pytest.mark.slow
@@ -35,14 +30,3 @@ def test_label_noise_is_made_and_would_not_pass_under_another_prediction(tmp_pat
         found = figure.seen(made.data, figure.settings(changes=change))
         assert {s.what for s in found} == names
         assert any(word in s.what and not s.holds for s in found), change
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", (0, 1, 2))
-@pytest.mark.parametrize("name", BY_ID)
-def test_every_figure_shows_what_it_must_on_three_keys(name, key, tmp_path):
-    made = make(BY_ID[name], key=key)
-    assert made.holds, made
-    made.save(tmp_path, "png")
-    if made.figure.frames is not None and key == 0:
-        assert made.save(tmp_path, "gif").stat().st_size > 10_000

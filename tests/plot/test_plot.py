@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from gradbias import plot
+from gradbias.problems import Regression
 
 STEPS = np.array([0, 10, 20, 30])
 
@@ -76,6 +77,29 @@ def test_limit_says_how_far_it_is():
     told = types.SimpleNamespace(value={"theta": np.array([1.0, 2.0])})
     study = types.SimpleNamespace(run=run(), predictions=[told])
     assert "0.0e+00" in plot.limit(study).get_legend_handles_labels()[1][0]
+
+
+def test_a_plane_has_the_line_of_minima_the_paths_and_rings_at_what_is_predicted():
+    problem = Regression.mean(np.array([[1.0, 2.0]]), np.array([[4.0]]))
+    paths = {
+        "a": np.array([[0.0, 0.0], [0.5, 1.0], [0.8, 1.6]]),
+        "b": np.array([[0.0, 0.0], [4, 0]]),
+    }
+    rings = {"a": [0.8, 1.6], "b": [4.0, 0.0]}
+    ax = plot.plane(paths, problem=problem, predicted=rings)
+    drawn = {line.get_label(): line.get_xydata() for line in ax.lines}
+    for label, path in paths.items():
+        np.testing.assert_array_equal(drawn[label], path)
+    points = [data[0].tolist() for line in ax.lines if len(data := line.get_xydata()) == 1]
+    assert points == [[0.8, 1.6], [4.0, 0.0], [0.0, 0.0]]  # the rings, then the common start
+    (minima,) = (line for line in ax.lines if line.get_label() == "minima")
+    np.testing.assert_allclose(
+        [*map(np.dot, (minima.get_xy1(), minima.get_xy2()), [[1, 2]] * 2)], 4
+    )
+    with pytest.raises(ValueError, match="problem must be given"):
+        plot.plane(paths)
+    with pytest.raises(ValueError, match="2 entries, got 3"):
+        plot.plane(np.ones((4, 3)), problem=problem)
 
 
 def test_a_sweep_is_a_mean_with_its_standard_error():

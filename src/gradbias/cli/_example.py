@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import gradbias as gb
+from gradbias.plot import BLUE, ORANGE
 
 GAMMAS = (1.0, 1e-4)
 WIDTHS = (22, 8, 10, 12, 12)
 SCALES = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
-# Colours that stay apart for colour-blind readers and in grey (Okabe and Ito).
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
+GREY = "#666666"
 
 
 def run(out: Path) -> None:

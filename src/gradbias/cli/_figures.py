@@ -1,14 +1,11 @@
 """`gradbias figures`: compute, draw, judge; one figure a line as soon as it is made."""
 
 import ast
-import concurrent.futures
-import multiprocessing
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ._verify import cores
+from ._pool import cores, each
 
 STORE = ".computed"  # inside the folder of the pictures
 
@@ -37,7 +34,7 @@ def run(
     print(f"{len(names)} figures, {size}, key {key}, into {out}", flush=True)
     work = [(name, full, key, settings, look, tuple(forms), out) for name in names]
     missing = 0
-    for text, bad in _made(work, min(jobs or cores(), len(work))):
+    for text, bad in each(one, work, min(jobs or cores(), len(work))):
         print(text, flush=True)
         missing += bad
     print(f"\n{missing} of what must be seen is not" if missing else "\nall is seen")
@@ -72,26 +69,6 @@ def _setting(word: str) -> tuple[str, Any]:
         return name, ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return name, text
-
-
-def _made(work: list[tuple[Any, ...]], jobs: int) -> Iterator[tuple[str, int]]:
-    if jobs == 1:
-        yield from (one(*task) for task in work)
-        return
-    # Not fork: a forked child hangs once jax has run in its parent.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, context, _quiet_start) as pool:
-        tasks = [pool.submit(one, *task) for task in work]
-        try:
-            yield from (task.result() for task in concurrent.futures.as_completed(tasks))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _quiet_start() -> None:
-    # One BLAS thread a process: two beside XLA's wait for each other.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def one(

@@ -1,15 +1,15 @@
 """`gradbias verify`: theorems against simulation, a row as soon as it is known."""
 
-import concurrent.futures
 import dataclasses
 import importlib.util
+import itertools
 import json
-import multiprocessing
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from ._pool import cores, each
 
 WIDTHS = (27, 10, 9)
 
@@ -26,7 +26,7 @@ def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> in
     print(f"{len(names)} theorems, {instances} instances each, key {key}", flush=True)
     print(f"instance i again: gradbias verify ID --key {key}+i --instances 1", flush=True)
     found: list[Row] = []
-    for row in _rows(names, what, instances, key, jobs):
+    for row in _rows([(name, what, instances, key) for name in names], jobs):
         found.append(row)
         _show(row)
     done = Verification(sorted(found, key=lambda row: names.index(row.theorem)))
@@ -36,11 +36,6 @@ def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> in
     if file is not None:
         _write(file, done, [t.id for t in find(theorems)])
     return done.exit_code
-
-
-def cores() -> int:
-    """The cores that this process may use; more than four jobs only wait for each other."""
-    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
 
 
 def _theorems(what: str) -> list[Any]:
@@ -66,39 +61,24 @@ def _theorems(what: str) -> list[Any]:
     return fresh
 
 
-def _rows(names: list[str], what: str, instances: int, key: int, jobs: int) -> Iterator[Any]:
-    if jobs == 1:
-        from .._verify import rows_of
-        from ..theorems import known
-
-        for name in names:
-            yield from rows_of(known()[name], instances, key)
-        return
-    # Not fork: a forked child hangs once jax has run in its parent.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, context, _quiet_start) as pool:
-        work = [pool.submit(_of_one, name, what, instances, key) for name in names]
-        try:
-            for done in concurrent.futures.as_completed(work):
-                yield from done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _rows(tasks: list[tuple[Any, ...]], jobs: int) -> Iterator[Any]:
+    """Rows as soon as they are known; a process of a pool gives back those of one theorem."""
+    parts = each(_of_one, tasks, jobs) if jobs > 1 else (_one_by_one(*task) for task in tasks)
+    return itertools.chain.from_iterable(parts)
 
 
-def _quiet_start() -> None:
-    # One BLAS thread a process: two beside XLA's wait for each other.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+def _of_one(*task: Any) -> list[Any]:
+    return list(_one_by_one(*task))
 
 
-def _of_one(name: str, what: str, instances: int, key: int) -> list[Any]:
-    """The rows of one theorem, in a process of the pool."""
+def _one_by_one(name: str, what: str, instances: int, key: int) -> Iterator[Any]:
+    """The rows of one theorem, which a process of the pool may not know yet."""
     from .._verify import rows_of
     from ..theorems import known
 
     if what.endswith(".py") and name not in known():
         _theorems(what)
-    return list(rows_of(known()[name], instances, key))
+    return rows_of(known()[name], instances, key)
 
 
 def _show(row: Any) -> None:

@@ -24,7 +24,8 @@ def plane(
     """Draw paths of a predictor with two entries over the loss and its line of minima.
 
     Args:
-        result: a Run that recorded theta, or a dict {label: Run}.
+        result: a Run that recorded theta, or a dict {label: Run}; a path may also be an array
+            (saves, 2), and then `problem` must be given.
         ax: where to draw; new Axes if None.
         predicted: the predicted end point, or a dict of them with the same labels; drawn as rings.
         problem: the Regression; by default the first run's.
@@ -34,7 +35,7 @@ def plane(
     ax = axes(ax)
     runs: dict[str, Any] = dict(result) if isinstance(result, Mapping) else {"": result}
     told = predicted if isinstance(predicted, Mapping) else dict.fromkeys(runs, predicted)
-    problem = next(iter(runs.values())).setup.problem if problem is None else problem
+    problem = _problem(next(iter(runs.values()))) if problem is None else problem
     paths = {label: _path(run) for label, run in runs.items()}
     limits = _limits(paths, told, xlim, ylim)
     _ground(ax, problem, *limits)
@@ -51,14 +52,27 @@ def plane(
     return ax
 
 
+def _problem(run: Any) -> Any:
+    if getattr(run, "setup", None) is None:
+        raise ValueError("problem must be given where result is no Run with its setup")
+    return run.setup.problem
+
+
 def _path(run: Any) -> np.ndarray:
+    if isinstance(run, np.ndarray):
+        return _two(run)
     if "theta" not in run.data:
         raise ValueError("theta was not recorded: put gb.observe.theta into the Setup's record=")
-    values = run.data["theta"].values.reshape(run.data["theta"].shape[0], -1)
+    values = _two(run.data["theta"].values)
+    return np.vstack([values, np.asarray(run.theta, float).reshape(1, 2)])
+
+
+def _two(values: np.ndarray) -> np.ndarray:
+    """Saves that were reached, (saves, 2)."""
+    values = values.reshape(len(values), -1)
     if values.shape[1] != 2:
         raise ValueError(f"plane needs a predictor with 2 entries, got {values.shape[1]}")
-    values = values[np.isfinite(values).all(axis=1)]
-    return np.vstack([values, np.asarray(run.theta, float).reshape(1, 2)])
+    return values[np.isfinite(values).all(axis=1)]
 
 
 def _limits(paths: Any, told: Any, xlim: Any, ylim: Any) -> list[tuple[float, float]]:

@@ -6,15 +6,15 @@ from pathlib import Path
 from ._collect import Content, collect
 from ._errata import Correction, corrections
 from ._errata import write as _write_errata
-from ._page import page, shell
+from ._page import errata_table, page
 
 __all__ = [
     "Content",
     "Correction",
     "collect",
     "corrections",
+    "errata_table",
     "page",
-    "shell",
     "write",
 ]
 

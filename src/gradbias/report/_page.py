@@ -2,9 +2,9 @@
 
 import base64
 import html
-from importlib import resources
 from typing import Any
 
+from .._html import page as around
 from ..theorems import known, to_html
 from ._collect import Content
 from ._errata import Correction, evidence_in_words
@@ -19,7 +19,7 @@ def page(content: Content, errata: list[Correction]) -> str:
         content: verdicts, figures, machine.
         errata: the corrections.
     """
-    return shell(
+    return around(
         "gradbias: what was predicted, what was measured",
         "\n".join(
             [
@@ -30,22 +30,8 @@ def page(content: Content, errata: list[Correction]) -> str:
                 _made_on(content),
             ]
         ),
+        filters=True,
     )
-
-
-def shell(title: str, body: str) -> str:
-    """A page with our looks around a body; style and script are inside."""
-    style, script = (_resource(name) for name in ("report.css", "report.js"))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>\n{style}</style></head>\n"
-        f"<body><main>\n{body}\n</main>\n<script>\n{script}</script></body></html>\n"
-    )
-
-
-def _resource(name: str) -> str:
-    return resources.files("gradbias.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _head(content: Content) -> str:

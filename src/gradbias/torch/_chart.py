@@ -1,37 +1,10 @@
-"""A line chart as SVG text, and the look of a page: all style is in this module."""
+"""A line chart as SVG text; its colours are those of the page."""
 
-import html
 import math
 from collections.abc import Sequence
 
 WIDTH, HEIGHT = 420, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 30
-
-STYLE = """
-:root { --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --curve: #0b62a4; --limit: #b3261e; }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 940px; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.soft { color: var(--soft); } .grid { display: grid; gap: 1.2rem 2rem;
-  grid-template-columns: repeat(auto-fit, minmax(400px, 1fr)); }
-figure { margin: 0; } figcaption { font-size: .9rem; color: var(--soft); }
-figcaption b { color: var(--ink); font-weight: 600; } svg { width: 100%; height: auto; }
-svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
-table { border-collapse: collapse; font-size: .9rem; } td, th { padding: .25rem .8rem;
-  border-bottom: 1px solid var(--line); text-align: right; } td:first-child, th:first-child {
-  text-align: left; } .words td:last-child, .words th:last-child { text-align: left; }
-ul { padding-left: 1.2rem; }
-"""
-
-
-def document(title: str, body: str) -> str:
-    """A page that needs nothing from elsewhere."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body></html>\n"
-    )
 
 
 def chart(
@@ -47,7 +20,8 @@ def chart(
     """
     points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
     if not points:
-        return f'<svg viewBox="0 0 {WIDTH} 40"><text x="8" y="24">not measured</text></svg>'
+        words = '<text x="8" y="24">not measured</text>'
+        return f'<svg viewBox="0 0 {WIDTH} 40" class="chart">{words}</svg>'
     log = log and all(b > 0 for _, b in points)
     levels = [b for _, b in points] + ([mark] if mark is not None else [])
     low, high = _range([math.log10(v) if log else v for v in levels])
@@ -82,13 +56,13 @@ def chart(
         parts += [
             f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.6" fill="var(--curve)"/>' for a, b in dots
         ]
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" class="chart">{"".join(parts)}</svg>'
 
 
 def _axes(first: float, last: float) -> str:
     base = HEIGHT - _BOTTOM
     return (
-        f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{base}" y2="{base}" stroke="var(--soft)"/>'
+        f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{base}" y2="{base}" stroke="var(--quiet)"/>'
         f'<text x="{_LEFT}" y="{base + 18}">{first:g}</text>'
         f'<text x="{WIDTH - _RIGHT}" y="{base + 18}" text-anchor="end">step {last:g}</text>'
     )

@@ -4,7 +4,8 @@ import html
 import math
 from typing import TYPE_CHECKING
 
-from ._chart import chart, document
+from .._html import page as around
+from ._chart import chart
 from ._headline import HEADLINE
 from ._summary import cost, sentences
 
@@ -52,7 +53,7 @@ def page(monitor: "Monitor") -> str:
         "batch, objective L + γ‖θ‖² (torch's weight decay is 2γ for SGD). Measured in evaluation "
         "mode on a fixed batch.</p>",
     ]
-    return document(f"{model}: balance, noise and sharpness", "\n".join(parts))
+    return around(f"{model}: balance, noise and sharpness", "\n".join(parts))
 
 
 def _list(lines: list[str]) -> str:

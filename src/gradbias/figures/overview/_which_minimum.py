@@ -10,7 +10,7 @@ from ..._setup import Setup, Until
 from ...dynamics import Flow
 from ...init import balanced
 from ...nets import Deep, Diagonal
-from ...plot import COLOURS, GREY
+from ...plot import plane
 from ...problems import Regression
 from .._figure import Figure, Seen, Settings
 
@@ -74,19 +74,17 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
 
 def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
-    line = problem(s)
-    point, along = line.min_norm, np.array([-s.x[1], s.x[0]])
-    ax.axline(point, point + along, color=GREY, lw=3, alpha=0.5, zorder=0)
-    for number, net in enumerate(data["net"].values):
-        colour, one = COLOURS[number], data.sel(net=net)
-        ax.plot(*one["path"].values.T, color=colour, label=net)
-        ax.plot(*one["predicted"].values, "o", mfc="none", mec=colour, mew=1.3, ms=8)
-    ax.plot(*start(s), "o", color="black", ms=4)
+    paths = {str(net): data["path"].sel(net=net).values for net in data["net"].values}
+    rings = {net: data["predicted"].sel(net=net).values for net in paths}
+    plane(paths, ax=ax, predicted=rings, problem=problem(s), xlim=s.xlim, ylim=s.ylim)
     ax.annotate("start", start(s), (4, -9), textcoords="offset points")
-    ax.annotate("every point here\nhas zero loss", s.note, color="#555555", rotation=0)
+    ax.annotate(
+        "every point of the line\nhas zero loss",
+        s.note,
+        color="#555555",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+    )
     ax.plot([], [], "o", mfc="none", mec="black", label="predicted end")
-    ax.set(xlim=s.xlim, ylim=s.ylim, xlabel=r"$\theta_1$", ylabel=r"$\theta_2$")
-    ax.set_aspect("equal", adjustable="box")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 

@@ -24,6 +24,7 @@ from ._facts import (
     compressed,
     drift,
     frame_of,
+    on_the_way,
     path,
     problem_of,
     pulls,
@@ -67,12 +68,10 @@ def other_frame(setup: Setup) -> dict[str, Setup]:
 
 
 def _one_path(setup: Setup, runs: Any) -> dict[str, Any]:
-    problem = problem_of(setup)
     shape = runs["run"].data["theta"].values[reached(runs["run"])].shape
-    size = max(float(np.linalg.norm(common.start(setup))), float(np.linalg.norm(problem.min_norm)))
     q = frame_of(setup).shape[1]
     return {
-        "theta": equals(np.zeros(shape), scale=size),
+        "theta": equals(np.zeros(shape), scale=on_the_way(setup)),
         "imbalance": equals(np.zeros((shape[0], q, q)), scale=float(np.sum(start(setup).Z ** 2))),
     }
 

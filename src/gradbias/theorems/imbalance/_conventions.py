@@ -20,6 +20,7 @@ from ._facts import (
     BOTH,
     PLAIN,
     STEP,
+    on_the_way,
     problem_of,
     reached,
     relative_step,
@@ -53,15 +54,9 @@ def both_scales(setup: Setup) -> dict[str, Setup]:
     return {"run": setup, "scaled": setup.replace(**changes)}
 
 
-def _size(setup: Setup) -> float:
-    """The size of predictors on the way."""
-    start = float(np.linalg.norm(common.start(setup)))
-    return max(start, float(np.linalg.norm(problem_of(setup).min_norm)))
-
-
 def _same(setup: Setup, runs: Any) -> dict[str, Any]:
     shape = runs["run"].data["theta"].values[reached(runs["run"])].shape
-    return {"theta": equals(np.zeros(shape), scale=_size(setup))}
+    return {"theta": equals(np.zeros(shape), scale=on_the_way(setup))}
 
 
 def _scaled_apart(runs: Any) -> dict[str, Any]:

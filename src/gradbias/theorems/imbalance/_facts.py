@@ -75,6 +75,12 @@ def problem_of(setup: Setup) -> Any:
     return setup.problem
 
 
+def on_the_way(setup: Setup) -> float:
+    """The size of predictors on the way: of the start, or of the end if that is larger."""
+    start = float(np.linalg.norm(common.start(setup)))
+    return max(start, float(np.linalg.norm(problem_of(setup).min_norm)))
+
+
 @fact
 def start(setup: Setup) -> Layers:
     """The layers at the start."""
