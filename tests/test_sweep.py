@@ -5,6 +5,7 @@ import pytest
 
 import gradbias as gb
 from cases import case, data
+from gradbias._drive import drive
 from gradbias.numerics.compilations import count_compilations
 
 PROBLEM, NET, PARAMS = case("two layers")
@@ -173,3 +174,17 @@ def test_the_dataset():
 def test_bad_input(build, over, word):
     with pytest.raises(ValueError, match=word):
         gb.sweep(build, over)
+
+
+def test_what_fills_up_a_chunk_does_not_run(monkeypatch):
+    """Five members in chunks of two: the last one is alone, and its double takes no step."""
+    clocks = []
+    monkeypatch.setattr(
+        "gradbias._simulate.drive",
+        lambda ensemble, *rest: (
+            clocks.append((stop := drive(ensemble, *rest)).states.clock) or stop
+        ),
+    )
+    ds = gb.sweep(build, {"scale": [1.0], "seed": range(5)}, chunk=2)
+    assert [clock.tolist() for clock in clocks] == [[200, 200], [200, 200], [200, 0]]
+    assert_same_as_alone(ds, build, {"scale": [1.0], "seed": range(5)})

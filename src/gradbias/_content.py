@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
 from ._setup import Setup
@@ -61,6 +62,7 @@ class Reader:
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
         self.functions: dict[tuple[tuple[str, str], ...], Any] = {}
+        self.frozen: dict[int, tuple[Any, Lines]] = {}  # objects that cannot change, read once
         self.shared: dict[str, Any] = {}
         self.replaced: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
@@ -108,6 +110,10 @@ class _Walk:
         self.reader, self.lines, self.seen = reader, lines, seen
 
     def visit(self, path: str, value: Any) -> None:
+        frozen = self.reader.frozen.get(id(value))
+        if frozen is not None:
+            self.lines.update({path + rest: line for rest, line in frozen[1].items()})
+            return
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
             value = value.item()
         if value is None or isinstance(value, PLAIN):
@@ -137,12 +143,21 @@ class _Walk:
             self.visit(f"{path}.args", value.args)
             self.visit(f"{path}.keywords", value.keywords)
         else:
-            self.kind(path, type(value))
-            items = _items(value)
-            if items is None:
-                self.lines[path] += f", {self.sealed(value)}"
-            for name, item in items or ():
-                self.visit(f"{path}.{name}", item)
+            self.whole(path, value)
+
+    def whole(self, path: str, value: Any) -> None:
+        """An object by its parts; one of ours that holds plain values alone is read once."""
+        self.kind(path, type(value))
+        items = _items(value)
+        if items is None:
+            self.lines[path] += f", {self.sealed(value)}"
+        for name, item in items or ():
+            self.visit(f"{path}.{name}", item)
+        plain = all(item is None or isinstance(item, PLAIN) for _, item in items or ())
+        if plain and isinstance(value, eqx.Module) and not _own_bases(type(value)):
+            names = ["", *(f".{name}" for name, _ in items or ())]
+            lines = {rest: self.lines[path + rest] for rest in names}
+            self.reader.frozen[id(value)] = value, lines
 
     def sealed(self, value: Any) -> str:
         """An object of some other library: known by its pickle."""

@@ -13,7 +13,7 @@ from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
 from .dynamics import Dynamics, State, Stepper, System
-from .dynamics._protocol import CONVERGED, DIVERGED, FLOOR, RUNNING, STATIONARY
+from .dynamics._protocol import CONVERGED, DIVERGED, FLOOR, RUNNING, SPENT, STATIONARY
 from .numerics.precision import to_numpy
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
@@ -68,10 +68,16 @@ class Ensemble:
         starts: one for each member, equal in shape.
         differ: the names of the leaves of system and stepper that members have each for itself;
             None looks at these members alone.
+        wanted: how many of them run; those behind only fill up the program. None for all.
     """
 
-    def __init__(self, starts: list[Start], differ: Collection[str] | None = None):
-        self.starts = starts
+    def __init__(
+        self,
+        starts: list[Start],
+        differ: Collection[str] | None = None,
+        wanted: int | None = None,
+    ):
+        self.starts, self.wanted = starts, len(starts) if wanted is None else wanted
         self.setups = [start.setup for start in starts]
         self.counts = starts[0].dynamics.counts_steps
         self.stack: Stack = stack([(start.system, start.stepper) for start in starts], differ)
@@ -95,6 +101,7 @@ class Ensemble:
         zeros = np.zeros(len(self.starts), np.int64 if self.counts else np.float64)
         sums, memory = begin(self.stack, self.params)
         codes = np.full(len(self.starts), RUNNING, np.int32)
+        codes[self.wanted :] = SPENT
         return to_numpy(State(self.params, sums, zeros, memory, codes))
 
     def advance(self, states: State, plan: Plan, drives: Any) -> tuple[State, Trail]:
@@ -180,6 +187,7 @@ class _Watch:
     def __init__(self, ensemble: Ensemble):
         members = len(ensemble.starts)
         self.ends, self.counts, self.unlimited = ensemble.ends, ensemble.counts, ensemble.unlimited
+        self.wanted = ensemble.wanted
         self.first_gaps, self.gaps = np.full(members, np.nan), np.full(members, np.nan)
         self.lowest, self.lowest_at = np.full(members, np.inf), np.zeros(members)
 
@@ -224,7 +232,7 @@ class _Watch:
         unit, slowest = "step" if self.counts else "time", int(np.argmin(fractions))
         clock, gap = float(states.clock[slowest]), self.gaps[slowest]
         seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""
-        return float(fractions.mean()), f"{unit} {clock:g}{seen}"
+        return float(fractions[: self.wanted].mean()), f"{unit} {clock:g}{seen}"
 
 
 class _Saves:

@@ -111,7 +111,7 @@ def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
     """
     watcher, began = Watcher(job.sweep, job.patience), time.monotonic()
     try:
-        done = run_members(job.starts, watcher if bar is None else bar, job.own)
+        done = run_members(job.starts, watcher if bar is None else bar, job.own, job.wanted)
     except _Enough:
         return Estimate(watcher.seconds)
     piece = piece_of(job.starts, done, job.wanted)

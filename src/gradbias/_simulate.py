@@ -80,7 +80,9 @@ class Own(NamedTuple):
     view: frozenset[str]
 
 
-def run_members(starts: list[Start], bar: Progress, own: Own | None = None) -> Done:
+def run_members(
+    starts: list[Start], bar: Progress, own: Own | None = None, wanted: int | None = None
+) -> Done:
     """Run members of one shape as one program.
 
     Args:
@@ -88,8 +90,9 @@ def run_members(starts: list[Start], bar: Progress, own: Own | None = None) -> D
         bar: shows how far they are.
         own: in what members of their kind differ; None looks at these alone. Members that run in
             several calls need it, so that every call is the same program.
+        wanted: how many of them run; those behind only fill up the program. None for all.
     """
-    ensemble = Ensemble(starts, None if own is None else own.run)
+    ensemble = Ensemble(starts, None if own is None else own.run, wanted)
     lifts, records = [start.lift for start in starts], [start.record for start in starts]
     differ = None if own is None else own.view
     recorder = Recorder(ensemble.setups, lifts, ensemble.params, differ, records)

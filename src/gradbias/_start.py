@@ -10,7 +10,7 @@ from .dynamics import Dynamics, Gap, System
 from .nets import LinearNet, Net
 from .problems import Population
 from .problems._base import Quadratic
-from .reductions import Frame, Reduction, padded_lift, padded_params, padded_problem
+from .reductions import Frame, Reduction, padded_lift, padded_params, padded_problem, rounded
 from .reductions import reduce as find_reduction
 
 
@@ -25,6 +25,8 @@ def start_of(setup: Setup, reduce: bool, like: Start | None = None) -> Start:
     found = find_reduction(setup.problem, setup.net, setup.params) if reduce else "reduce=False"
     if isinstance(found, str):
         return _unreduced(setup, found, like)
+    sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
+    found = rounded(found)
     dynamics = _in_basis(setup, found, like)
     if dynamics is None:
         reason = setup.dynamics.not_closed
@@ -32,7 +34,6 @@ def start_of(setup: Setup, reduce: bool, like: Start | None = None) -> Start:
         return _unreduced(setup, reason, like)
     system = _system(found.problem, found.net, True, tally_of(setup, found.lift), like)
     stepper = dynamics.stepper(setup.params, setup.key)
-    sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
     stats = {
         "reduction": " to ".join(sizes),
         "certificate": found.certificate,

@@ -86,6 +86,14 @@ def test_many_normals_agree_with_numpy():
     np.testing.assert_allclose(np.asarray(ours), numpy, rtol=0, atol=1e-14)
 
 
+def test_many_normals_side_by_side_are_those_of_each_key():
+    keys = [counter.stream(seed, 0, "normals") for seed in range(3)]
+    with gb.float64():
+        together = jax.jit(jax.vmap(lambda key: counter.normal(key, (64, 65))))(np.asarray(keys))
+    alone = np.stack([counter.normal(key, (64, 65)) for key in keys])
+    np.testing.assert_allclose(np.asarray(together), alone, rtol=0, atol=1e-14)
+
+
 def test_integer_keys_inside_jit():
     with gb.float64():
         ours = jax.jit(lambda step: counter.uniform(counter.stream(7, step, "x"), 3))(2)

@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 
 import gradbias as gb
-from gradbias.reductions import reduce
-from gradbias.reductions._closure import invariance_residual, invariant_bases, unit
+from gradbias.reductions import Frame, reduce, rounded
+from gradbias.reductions._closure import _span, invariance_residual, invariant_bases, unit
 
 
 def problem(n=10, d=30):
@@ -52,3 +52,42 @@ def test_what_cannot_be_reduced_is_a_sentence():
     assert "cut off" in reduce(problem(), gb.TwoLayer(30, 1, 4), zero)
     nothing = gb.Regression.mean(np.zeros((2, 30)), np.ones(2))
     assert "zero" in reduce(nothing, gb.TwoLayer(30, 1, 4), zero)
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-6, 1e-12])
+def test_tall_columns_span_the_same_space_however_close_to_dependent(smallest):
+    """The quick way is taken down to 1e-4; the angles between the spaces say whether it may."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(size, 12)))[0] for size in (200, 12))
+    basis = _span((left * np.geomspace(1, smallest, 12)) @ right.T)
+    assert basis is not None and basis.shape == (200, 12)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(12), atol=4e-15)
+    lost = np.linalg.norm(left - basis @ (basis.T @ left), 2)
+    assert lost < 2e-16 * 20 / smallest
+
+
+def test_a_column_that_depends_on_the_others_adds_no_direction():
+    columns = np.random.default_rng(1).normal(size=(200, 12))
+    columns[:, -1] = columns[:, :-1].sum(axis=1)
+    basis = _span(columns)
+    assert basis is not None and basis.shape == (200, 11)
+
+
+def test_hidden_sizes_are_rounded_up_and_lifted_to_the_same_parameters():
+    problem = gb.problems.gaussian(n=9, d=30, key=0)
+    net = gb.TwoLayer(30, 2, 25)
+    start = gb.init.gaussian(net, 0.3, key=1)
+    found = reduce(problem, net, start)
+    assert not isinstance(found, str)
+    larger = rounded(found)
+    assert found.net.dims == (9, 11, 2) and larger.net.dims == (9, 12, 2)
+    for each in (found, larger):
+        with gb.float64():
+            lifted = each.lift(each.params)
+        for name, value in start.items():
+            np.testing.assert_allclose(np.asarray(lifted[name]), value, atol=1e-14)
+
+
+def test_a_whole_space_is_not_rounded():
+    frame = Frame((9, 13, 15, 2), (True, True, False, False), (True, True, False))
+    assert frame.rounded().dims == (9, 16, 15, 2)

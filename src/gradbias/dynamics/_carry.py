@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.flatten_util import ravel_pytree
 
-SMALL_BYTES = 8 * 1024  # of parameters; layers of larger nets are not worth copying every step
+SMALL_BYTES = 512  # of parameters: scalars around one layer; matrices are slower as one vector
 
 
 def packing(params) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

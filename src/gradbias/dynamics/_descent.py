@@ -122,7 +122,9 @@ class Descent(Dynamics):
         if callable(self.lr):
             rates(self.lr, 0, int(min(LOOKAHEAD, np.inf if limit is None else limit)))
         if self.noise is not None:
-            self.noise.check(problem, None if limit is None else int(limit))
+            # noise.check would be a PyTree, for 20 µs a member.
+            steps = None if limit is None else int(limit)
+            type(self.noise).check(self.noise, problem, steps)
         if not isinstance(self.noise, DataNoise):
             need_expectation("Descent without data noise", problem, net)
 

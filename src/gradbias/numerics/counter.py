@@ -22,6 +22,7 @@ Shape = int | tuple[int, ...]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: multiples spread evenly
 LARGEST = 2**32  # of `integers`: products of two halves then fit in 64 bits
+FENCED = 2048  # pairs of normal numbers that are worth a separate loop
 UNROLLED = 16  # larger subsets are drawn in a loop: 5 × slower, but it compiles at any size
 
 # Taylor series: on the short intervals where they are used, the next term is below 1e-17.
@@ -83,16 +84,39 @@ def normal(key: Any, shape: Shape = ()) -> Any:
     shape = _sizes(shape)
     rows, columns = _grid(shape)
     pairs = (columns + 1) // 2
-    bits = _bits(key, (rows, 2 * pairs), "normal").reshape(rows, pairs, 2)
-    angle = (_unit(bits[..., 1]) - 0.5) * (np.pi / 2)  # a quarter of the circle, then a quadrant
-    radius = (-2.0 * _log(1.0 - _unit(bits[..., 0]))) ** 0.5
+    state = fold(key, "normal")
+    xp = _module(state)
+    draw = functools.partial(_normal_pairs, rows=rows, pairs=pairs)
+    both = draw(state) if xp is np or rows * pairs < FENCED else _fenced(draw, state)
+    return xp.stack(both, axis=-1).reshape(rows, 2 * pairs)[:, :columns].reshape(shape)
+
+
+def _normal_pairs(state: Any, rows: int, pairs: int) -> tuple[Any, Any]:
+    """The normal numbers of the even and of the odd columns."""
+    first, second = (_words(state, rows, pairs, 2, odd) for odd in (0, 1))
+    angle = (_unit(second) - 0.5) * (np.pi / 2)  # a quarter of the circle, then a quadrant
+    radius = (-2.0 * _log(1.0 - _unit(first))) ** 0.5
     cosine = radius * _series(COSINE, angle * angle)
     sine = radius * angle * _series(SINE, angle * angle)
-    xp, quadrant = _module(bits), bits[..., 1]
-    turned = (quadrant & np.uint64(1)) == np.uint64(1)
-    half = 1.0 - 2.0 * _float((quadrant >> np.uint64(1)) & np.uint64(1))
-    both = (half * xp.where(turned, -sine, cosine), half * xp.where(turned, cosine, sine))
-    return xp.stack(both, axis=-1).reshape(rows, 2 * pairs)[:, :columns].reshape(shape)
+    xp = _module(second)
+    turned = (second & np.uint64(1)) == np.uint64(1)
+    half = 1.0 - 2.0 * _float((second >> np.uint64(1)) & np.uint64(1))
+    return half * xp.where(turned, -sine, cosine), half * xp.where(turned, cosine, sine)
+
+
+def _fenced(draw: Any, state: Any) -> Any:
+    """`draw(state)`, finished before it is used.
+
+    Else the compiler draws inside the loop that puts even and odd columns together, where no two
+    neighbours are alike: number by number, at twice the time. It does not see that the condition
+    always holds.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    shapes = jax.eval_shape(draw, state)
+    never = lambda state: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)  # noqa: E731
+    return jax.lax.cond((state >> np.uint64(1)) < np.uint64(2**63), draw, never, state)
 
 
 def integers(key: Any, n: int, count: int) -> Any:
@@ -153,11 +177,15 @@ def _bits(key: Any, shape: tuple[int, ...], name: str) -> Any:
 
     So the entries that two shapes share are equal, and padding a shape changes none of them.
     """
-    state, (height, width) = fold(key, name), _grid(shape)
+    return _words(fold(key, name), *_grid(shape)).reshape(shape)
+
+
+def _words(state: Any, height: int, width: int, step: int = 1, first: int = 0) -> Any:
+    """(height, width) words of a state, at every `step`-th column from the `first` on."""
     xp = _module(state)
     rows = xp.arange(height, dtype=np.uint64) << np.uint64(32)
-    columns = xp.arange(width, dtype=np.uint64)
-    return fold(state, rows[:, None] + columns[None, :]).reshape(shape)
+    columns = xp.arange(first, first + step * width, step, dtype=np.uint64)
+    return fold(state, rows[:, None] + columns[None, :])
 
 
 def _grid(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Exact reductions: a smaller run with the same trajectory, and the way back."""
 
-from ._pad import Frame, padded_lift, padded_params, padded_problem
+from ._pad import Frame, padded_lift, padded_params, padded_problem, rounded
 from ._reduce import Lift, Reduction, reduce
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "padded_params",
     "padded_problem",
     "reduce",
+    "rounded",
 ]
