@@ -179,12 +179,13 @@ def test_bad_input(build, over, word):
 def test_what_fills_up_a_chunk_does_not_run(monkeypatch):
     """Five members in chunks of two: the last one is alone, and its double takes no step."""
     clocks = []
-    monkeypatch.setattr(
-        "gradbias._simulate.drive",
-        lambda ensemble, *rest: (
-            clocks.append((stop := drive(ensemble, *rest)).states.clock) or stop
-        ),
-    )
+
+    def watched(*args):
+        stop = drive(*args)
+        clocks.append(stop.states.clock.tolist())
+        return stop
+
+    monkeypatch.setattr("gradbias._simulate.drive", watched)
     ds = gb.sweep(build, {"scale": [1.0], "seed": range(5)}, chunk=2)
-    assert [clock.tolist() for clock in clocks] == [[200, 200], [200, 200], [200, 0]]
+    assert clocks == [[200, 200], [200, 200], [200, 0]]
     assert_same_as_alone(ds, build, {"scale": [1.0], "seed": range(5)})
