@@ -1,10 +1,10 @@
 """Gradient flow, by an adaptive Runge-Kutta method of order eight."""
 
 import contextlib
+import functools
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,22 @@ from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepper, System
 
-SOLVER = diffrax.Dopri8()
+if TYPE_CHECKING:
+    import diffrax
+
 ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
 # A run whose time grows by less than this in so many steps would need millions to double it: the
 # problem is stiff, or its loss has kinks on which an adaptive method grinds.
 CRAWL_STEPS, CRAWL_GROWTH = 5_000, 1e-3
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
+
+
+@functools.cache
+def _solver() -> "diffrax.Dopri8":
+    """The method; diffrax takes half a second to import, and most runs have no flow."""
+    import diffrax
+
+    return diffrax.Dopri8()
 
 
 class Memory(eqx.Module):
@@ -58,12 +68,12 @@ class FlowStepper(Stepper):
     weight_decay: Any
 
     def begin(self, system: System, params) -> Memory:
-        term, zero = self._term(system), jnp.asarray(0.0)
+        term, zero, method = self._term(system), jnp.asarray(0.0), _solver()
         with _usual_promotion():
             t1, controller = self._controller().init(
-                term, zero, jnp.asarray(jnp.inf), params, None, None, SOLVER.func, ORDER
+                term, zero, jnp.asarray(jnp.inf), params, None, None, method.func, ORDER
             )
-            solver = SOLVER.init(term, zero, t1, params, None)
+            solver = method.init(term, zero, t1, params, None)
         count = jnp.asarray(0)
         best = jnp.asarray(jnp.inf)
         return Memory(t1, controller, solver, count, best, count, params, count, zero)
@@ -78,10 +88,14 @@ class FlowStepper(Stepper):
 
         return jax.lax.while_loop(unfinished, step, state)
 
-    def _controller(self) -> diffrax.PIDController:
+    def _controller(self) -> "diffrax.PIDController":
+        import diffrax
+
         return diffrax.PIDController(rtol=self.rtol, atol=self.atol)
 
-    def _term(self, system: System) -> diffrax.ODETerm:
+    def _term(self, system: System) -> "diffrax.ODETerm":
+        import diffrax
+
         def field(t, params, args):
             grads = gradient(system.problem, system.net, params)
             return jax.tree.map(jnp.negative, decayed(grads, params, self.weight_decay))
@@ -92,7 +106,7 @@ class FlowStepper(Stepper):
         term, memory = self._term(system), state.memory
         t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
         with _usual_promotion():
-            candidate, error, _, solver, _ = SOLVER.step(
+            candidate, error, _, solver, _ = _solver().step(
                 term, t0, t1, state.params, None, memory.solver, False
             )
             keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
@@ -167,6 +181,7 @@ class Flow(Dynamics):
     weight_decay: Any
 
     def __init__(self, rtol: float = 1e-10, atol: float | None = None, weight_decay: float = 0.0):
+        _solver()  # here, and not under the settings in which a run is traced
         self.rtol = np.asarray(checks.number("rtol", rtol, above=0, below=1))
         self.atol = None if atol is None else np.asarray(checks.number("atol", atol, above=0))
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
