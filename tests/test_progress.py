@@ -60,7 +60,8 @@ def test_it_can_be_switched_off(impatient):
     assert stream.getvalue() == ""
 
 
-def test_a_notebook_gets_one_line_that_is_written_over(impatient, monkeypatch):
+def notebook(monkeypatch, kernel):
+    """What a notebook's process has loaded; returns what it shows."""
     shown = []
 
     class Handle:
@@ -71,9 +72,26 @@ def test_a_notebook_gets_one_line_that_is_written_over(impatient, monkeypatch):
         def display(self, *_, **__):
             return Handle()
 
+        def get_ipython(self):
+            return types.SimpleNamespace(kernel=kernel)
+
     for name, module in (("ipykernel", None), ("IPython", None), ("IPython.display", None)):
         monkeypatch.setitem(sys.modules, name, module or Display(name))
+    return shown
+
+
+def test_a_notebook_gets_one_line_that_is_written_over(impatient, monkeypatch):
+    shown = notebook(monkeypatch, kernel="a kernel")
     with Progress("a run", stream=io.StringIO()) as bar:
         bar.update(0.5, "step 1")
         bar.update(0.75, "step 2")
     assert [line.split(",")[0] for line in shown] == ["a run: 50%", "a run: 75%", ""]
+
+
+def test_a_script_that_has_only_imported_ipykernel_gets_plain_lines(impatient, monkeypatch):
+    """As one with dask has."""
+    shown, stream = notebook(monkeypatch, kernel=None), io.StringIO()
+    with Progress("a run", stream=stream) as bar:
+        bar.update(0.5, "step 1")
+    assert shown == []
+    assert stream.getvalue().startswith("a run: 50%")

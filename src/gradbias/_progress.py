@@ -41,7 +41,7 @@ class Progress:
         now = time.monotonic()
         if self.show is False or now - self.began < PATIENCE:
             return
-        if self.live is None and "ipykernel" in sys.modules:
+        if self.live is None and _in_a_notebook():
             self.live = _NotebookLine()
         elif self.live is None and self.stream is not None and self.stream.isatty():
             self.live = _TerminalBar(self.label, self.stream)
@@ -55,6 +55,15 @@ class Progress:
         left = (now - self.began) * (1 - fraction) / max(fraction, 1e-9)
         eta = f"{left:.0f} s left" if fraction > 0 else "time left unknown"
         return f"{self.label}: {fraction:.0%}, {eta}, {note}"
+
+
+def _in_a_notebook() -> bool:
+    """Is there a kernel that shows output? Other libraries import ipykernel without one."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython  # pyright: ignore[reportMissingImports]
+
+    return getattr(get_ipython(), "kernel", None) is not None
 
 
 class _NotebookLine:

@@ -94,7 +94,7 @@ def test_killed_and_resumed(tmp_path, undisturbed):
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["-", "2"])
 def test_a_long_sweep_killed_at_three_random_moments(tmp_path, executor):
-    steps = 6_000_000
+    steps = 16_000_000
     seconds, whole = finish(tmp_path / "undisturbed", "-", steps)
     assert seconds >= 20
     rng = random.Random(os.getpid())
