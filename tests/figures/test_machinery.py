@@ -59,10 +59,12 @@ def test_seen_is_an_interval_and_nan_is_not_seen():
 
 def test_a_store_computes_once_for_each_setting(tmp_path):
     CALLS.clear()
-    for slope in (2.0, 2.0, 3.0):
-        made = figures.make(LINE, settings={"slope": slope}, store=tmp_path)
+    made = [
+        figures.make(LINE, settings={"slope": slope}, store=tmp_path) for slope in (2.0, 2.0, 3.0)
+    ]
     assert [call["slope"] for call in CALLS] == [2.0, 3.0]
-    np.testing.assert_array_equal(made.data["y"], [0, 3, 6])
+    np.testing.assert_array_equal(made[-1].data["y"], [0, 3, 6])
+    assert made[0].seconds == made[1].seconds > 0  # when it was computed, not when it was read
 
 
 @pytest.mark.parametrize("form", ["svg", "pdf", "png", "csv"])

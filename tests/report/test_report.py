@@ -48,6 +48,10 @@ def folder(tmp_path_factory):
     (at / "verify.json").write_text(json.dumps({"rows": ROWS}))
     (at / "figures" / "which_minimum.json").write_text(json.dumps(FIGURE))
     (at / "figures" / "which_minimum.svg").write_text(SVG)
+    large = {**FIGURE, "command": "gradbias figures which_minimum --full", "seconds": 321.4}
+    (at / "figures-full").mkdir()
+    (at / "figures-full" / "which_minimum.json").write_text(json.dumps(large))
+    (at / "figures-full" / "which_minimum.svg").write_text(SVG)
     return at
 
 
@@ -96,6 +100,13 @@ def test_it_says_what_the_rows_say(text):
     assert "gradbias figures which_minimum" in text
     assert "&lt;x&gt;" in text
     assert "<math" in text
+
+
+def test_it_lists_the_times_at_the_papers_sizes(text, tmp_path):
+    assert "<td>321</td>" in text
+    assert "1 of 1 seen" in text
+    assert text.count("<img") == 1
+    assert "Not run here" in report.page(report.collect(tmp_path), [])
 
 
 def test_errata_are_complete_and_say_how_they_were_read(folder):

@@ -84,7 +84,7 @@ def figures(
     set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     style: Literal["paper", "slide"] = "paper",
     format: tyro.conf.UseAppendAction[tuple[Literal["svg", "pdf", "png", "csv", "gif"], ...]] = (),
-    out: Path = Path("out/figures"),
+    out: Path | None = None,
     key: int = 0,
     jobs: int = 0,
 ) -> int:
@@ -100,7 +100,8 @@ def figures(
         set: name=value, another value of a setting of one figure; may be repeated.
         style: a column of a page, or a slide.
         format: of the files; may be repeated. svg if none is given.
-        out: the folder to write to.
+        out: the folder to write to; by default out/figures, and with --full out/figures-full,
+            whose times a report lists.
         key: an integer that decides every draw.
         jobs: processes to use; 0 means one for each core, four at most.
     """
@@ -108,7 +109,8 @@ def figures(
 
     if jobs < 0:
         raise ValueError(f"--jobs must be at least 0, got {jobs}")
-    return run(what, all, full, list, set, style, format or ("svg",), out, key, jobs)
+    folder = out or Path("out/figures-full" if full else "out/figures")
+    return run(what, all, full, list, set, style, format or ("svg",), folder, key, jobs)
 
 
 def report(

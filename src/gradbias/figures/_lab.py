@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def computed(
 ) -> xr.Dataset:
     """The data of a figure: from the store if they are there, else computed and kept there."""
     if store is None:
-        return _checked(figure, figure.compute(settings, Lab(progress=progress)))
+        return _timed(figure, settings, Lab(progress=progress))
     name = f"{figure.id}-{_digest(figure, settings)}"
     kept = store / f"{name}.nc"
     if kept.exists():
@@ -60,7 +61,7 @@ def computed(
             return data.load()
     store.mkdir(parents=True, exist_ok=True)
     bench = store / name
-    data = _checked(figure, figure.compute(settings, Lab(bench, progress)))
+    data = _timed(figure, settings, Lab(bench, progress))
     temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
     # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
     temporary.write_bytes(_plain(data).to_netcdf(engine=ENGINE))
@@ -69,10 +70,13 @@ def computed(
     return data
 
 
-def _checked(figure: Figure, data: Any) -> xr.Dataset:
+def _timed(figure: Figure, settings: Settings, lab: Lab) -> xr.Dataset:
+    """Compute; how long that took stays with the data."""
+    began = time.perf_counter()
+    data: Any = figure.compute(settings, lab)
     if not isinstance(data, xr.Dataset):
         raise TypeError(f"compute of {figure.id} must return a Dataset, got {type(data).__name__}")
-    return data
+    return data.assign_attrs(seconds=time.perf_counter() - began)
 
 
 def _plain(data: xr.Dataset) -> xr.Dataset:

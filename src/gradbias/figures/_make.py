@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ class Made:
         settings: the numbers that were used.
         data: what is drawn.
         seen: what had to be seen, and whether it was.
-        seconds: how long the computation took; the time to read it if it was kept.
+        seconds: how long the computation took, now or when it was made.
         command: the line that makes it again.
         look: "paper" or "slide".
     """
@@ -128,11 +127,10 @@ def make(
     """
     figure = one(figure) if isinstance(figure, str) else figure
     chosen = figure.settings(full, key, settings)
-    began = time.perf_counter()
     data = computed(figure, chosen, None if store is None else Path(store), progress)
-    seconds = time.perf_counter() - began
     found = figure.seen(data, chosen)
-    return Made(figure, chosen, data, found, seconds, _command(figure, full, key, settings), look)
+    seconds, command = float(data.attrs["seconds"]), _command(figure, full, key, settings)
+    return Made(figure, chosen, data, found, seconds, command, look)
 
 
 def _command(figure: Figure, full: bool, key: int, changes: Mapping[str, Any] | None) -> str:

@@ -20,11 +20,13 @@ class Content:
         rows: of `gradbias verify`, grouped by theorem.
         figures: what is known of each, with its picture as text (`svg`).
         machine: what it was computed on.
+        full: what is known of figures at the papers' sizes, without pictures.
     """
 
     rows: dict[str, list[dict[str, Any]]]
     figures: list[dict[str, Any]]
     machine: dict[str, str]
+    full: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     def count(self, *words: str) -> int:
         """How many rows have one of these verdicts."""
@@ -38,12 +40,15 @@ class Content:
 
 
 def collect(folder: Path) -> Content:
-    """Read `verify.json` and `figures/` of a folder.
+    """Read `verify.json`, `figures/` and `figures-full/` of a folder.
 
     Args:
         folder: what `gradbias verify --json` and `gradbias figures` wrote to.
     """
-    return Content(_rows(folder / "verify.json"), _figures(folder / "figures"), machine())
+    figures = _figures(folder / "figures")
+    pictures = [{**about, "svg": picture.read_text(encoding="utf-8")} for about, picture in figures]
+    full = [about for about, _ in _figures(folder / "figures-full")]
+    return Content(_rows(folder / "verify.json"), pictures, machine(), full)
 
 
 def _rows(file: Path) -> dict[str, list[dict[str, Any]]]:
@@ -54,7 +59,7 @@ def _rows(file: Path) -> dict[str, list[dict[str, Any]]]:
     return grouped
 
 
-def _figures(folder: Path) -> list[dict[str, Any]]:
+def _figures(folder: Path) -> list[tuple[dict[str, Any], Path]]:
     """The figures that have a picture, in the papers' order, which_minimum first."""
     from ..figures import known
 
@@ -64,8 +69,8 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
         about = json.loads(file.read_text(encoding="utf-8"))
         picture = folder / f"{about['id']}.svg"
         if picture.exists():
-            found.append({**about, "svg": picture.read_text(encoding="utf-8")})
-    return sorted(found, key=lambda about: order.get(about["id"], len(order)))
+            found.append((about, picture))
+    return sorted(found, key=lambda pair: order.get(pair[0]["id"], len(order)))
 
 
 def machine() -> dict[str, str]:

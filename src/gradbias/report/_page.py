@@ -25,6 +25,7 @@ def page(content: Content, errata: list[Correction]) -> str:
             [
                 _head(content),
                 _figures(content),
+                _paper_size(content),
                 _verdicts(content),
                 _errata(errata),
                 _made_on(content),
@@ -74,6 +75,30 @@ def _figure(figure: dict[str, Any]) -> str:
         f"<th></th></tr></thead><tbody>{seen}</tbody></table>"
         f"<p class=how><code>{html.escape(figure['command'])}</code> "
         f"({figure['seconds']:.1f} s, key {figure['settings']['key']})</p></figure>"
+    )
+
+
+def _paper_size(content: Content) -> str:
+    """How long the figures take at the papers' sizes, and whether the same is seen."""
+    head = '<h3 id="paper-size">At the papers’ sizes</h3>'
+    if not content.full:
+        return (
+            f"{head}<p>Not run here: <code>gradbias figures --all --full</code> does, and a report "
+            "after it lists the times.</p>"
+        )
+    rows = "".join(_time(figure) for figure in content.full)
+    return (
+        f"{head}<table><thead><tr><th>figure</th><th>seconds</th><th>must be seen</th><th></th>"
+        f"</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _time(figure: dict[str, Any]) -> str:
+    seen, must = sum(s["holds"] for s in figure["seen"]), len(figure["seen"])
+    return (
+        f"<tr><td>{html.escape(figure['id'])}</td><td>{figure['seconds']:.0f}</td>"
+        f"<td>{_mark(f'{seen} of {must} seen', seen == must)}</td>"
+        f"<td><code>{html.escape(figure['command'])}</code></td></tr>"
     )
 
 
