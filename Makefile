@@ -33,7 +33,7 @@ docs: .venv/installed-docs  ## build the pages into docs/build, with the main fi
 	$(SETTINGS) $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/build
 
 readme: verify bench  ## verify and bench, then put their numbers and the pictures into README.md
-	$(SETTINGS) $(BIN)/python docs/numbers.py
+	$(SETTINGS) $(BIN)/python docs/readme_numbers.py
 
 lint: .venv/installed-dev  ## lint and types alone
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """The test session: strict numerics, honest annotations, repeatable examples."""
 
+import collections
 import gc
 import os
 import pathlib
@@ -25,6 +26,19 @@ jaxtyping.install_import_hook("gradbias", "_honest_types.after_the_call")
 # Examples are a function of the test alone; the first call of a test compiles, so no deadline.
 hypothesis.settings.register_profile("gradbias", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("gradbias")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
+def pytest_collection_modifyitems(items):
+    """Of a test marked one_in(n), one case in n is quick and the others are slow."""
+    seen = collections.Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is not None:
+            case = (item.path, item.originalname)
+            if seen[case] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[case] += 1
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -49,6 +49,7 @@ def assert_reduced_is_full(setup, tolerance=1e-10):
     return full
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("law", "decay"), DRIVEN)
 @pytest.mark.parametrize("name", ["two layers", "deep", "rank one"])
 def test_reduced_is_full_with_the_same_draws(name, law, decay):

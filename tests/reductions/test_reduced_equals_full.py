@@ -35,6 +35,7 @@ def test_descent(name, descent):
     assert np.abs(small.data["loss"][-1] - small.data["loss"][0]) > 1e-3  # it did move
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("decay", [0.0, 0.05])
 @pytest.mark.parametrize("name", NETS)
 def test_flow(name, decay):

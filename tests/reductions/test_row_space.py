@@ -18,6 +18,7 @@ def outside(problem, run, params):
     return np.linalg.norm(motion - basis @ (basis.T @ motion)), np.linalg.norm(motion)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("reduce", [True, False])
 @pytest.mark.parametrize(("name", "motion"), [*WITHOUT_DECAY, *((name, "flow") for name in NETS)])
 def test_frozen(name, motion, reduce):
