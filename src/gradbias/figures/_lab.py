@@ -85,9 +85,9 @@ def _plain(data: xr.Dataset) -> xr.Dataset:
 
 
 def _digest(figure: Figure, settings: Settings) -> str:
-    """Of everything that decides the data: settings, version, and the code of the paper's room."""
+    """Of all that decides the data: settings, version, the code of the paper's room and this."""
     module = importlib.import_module(figure.compute.__module__)
     folder = Path(inspect.getfile(module)).parent
-    sources = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+    sources = [path.read_bytes() for path in (*sorted(folder.glob("*.py")), Path(__file__))]
     text = json.dumps([__version__, dict(settings)], default=lambda v: np.asarray(v).tolist())
     return hashlib.sha256(b"\0".join([text.encode(), *sources])).hexdigest()[:12]
