@@ -19,6 +19,7 @@ extensions = [
 ]
 html_theme = "furo"
 html_title = "gradbias"
+html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True}
 html_math_renderer = "mathml"
 html_static_path = ["static"]
