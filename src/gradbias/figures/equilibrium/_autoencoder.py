@@ -136,14 +136,16 @@ def seen_trace(data: xr.Dataset, s: Settings) -> list[Seen]:
     middle = int(np.argmin(abs(np.asarray(s.phis) - 1)))
     # To first order in the step the fluctuations of UW lower both norms by lr·d/2S at φ = 1.
     bias = error[middle] / (-s.lr * s.d / (2 * s.batch))
+    xavier, glorot = (float(first.isel(phi=middle).sel(start=name)) for name in STARTS)
+    share = s.width / (s.width + s.d)
     return [
         Seen("largest distance of Tr H to the equilibrium", float(abs(error).max()), high=0.12),
         Seen("its deficit at φ = 1 ÷ lr·d/2S", float(bias), 0.6, 1.6),
         Seen("Tr H at φ = 1 ÷ at the smallest φ", float(found[middle] / found[0]), 1.07, 1.17),
-        Seen(
-            "highest Xavier start ÷ equilibrium", float(first.sel(start="Xavier").max()), high=0.85
-        ),
-        Seen("lowest Glorot start ÷ equilibrium", float(first.sel(start="Glorot").min()), low=1.15),
+        Seen("Xavier start at φ = 1 ÷ equilibrium", xavier, high=1.0),
+        Seen("the same ÷ h/(h + d)", xavier / share, 0.92, 1.08),
+        Seen("Glorot start at φ = 1 ÷ equilibrium", glorot, low=1.0),
+        Seen("the same ÷ 2h/(h + d)", glorot / (2 * share), 0.92, 1.08),
     ]
 
 
@@ -186,10 +188,10 @@ TRACE = Figure(
         "The trace of the Hessian in the runs of panel a, at the start (triangles: the paper's "
         "Xavier, and Glorot's with twice its variance) and at the end (dots), with "
         r"$2d^2(\sqrt{\phi_x}+\sqrt{2-\phi_x})$, its value at the noise equilibrium (line). SGD "
-        "seeks neither flat nor sharp minima here: it goes to this value from either side, sharper "
-        "than one start and flatter than the other. The ends lie slightly below the line, a bias "
-        r"of the finite step: to first order $-\mathrm{lr}\,d/2S$ of the trace at $\phi_x = 1$, as "
-        "measured."
+        "seeks neither flat nor sharp minima here: it goes to this value from either side; at "
+        r"$\phi_x = 1$ the starts have $h/(h+d)$ and $2h/(h+d)$ of it. The ends lie slightly below "
+        r"the line, a bias of the finite step: to first order $-\mathrm{lr}\,d/2S$ of the trace at "
+        r"$\phi_x = 1$, as measured."
     ),
     compute=compute,
     draw=draw_trace,
