@@ -112,6 +112,7 @@ def levels(law, members, finest, coarsest, measure):
     return found
 
 
+@pytest.mark.one_in(3)
 # Neighbouring levels differ by their error at order p: no exact solution is needed.
 @pytest.mark.parametrize(
     ("law", "order"),
@@ -186,6 +187,7 @@ def sigma_by_hand(law, params):
     return jnp.concatenate(blocks, axis=1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 @pytest.mark.parametrize(
     "law",

@@ -51,6 +51,7 @@ def assert_matches(problem, net, params, times=TIMES, reduce=True):
             np.testing.assert_allclose(got, value, rtol=0, atol=1e-8)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("reduce", [True, False])
 @pytest.mark.parametrize("name", NETS)
 def test_products_of_matrices(name, reduce):

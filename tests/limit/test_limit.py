@@ -110,6 +110,7 @@ def test_a_loss_of_any_size(weight):
     assert np.abs(path(run) - exact()).max() < 1e-8
 
 
+@pytest.mark.slow
 def test_sgd_has_weak_order_one():
     """At half the learning rate half the error, by far more than its standard error."""
     params = {"u": np.full(5, 1.0), "v": np.full(5, 0.8)}

@@ -35,6 +35,7 @@ def cases(log_cosh):
         yield gb.Regression.mean(X, ONE), net
 
 
+@pytest.mark.slow
 def test_against_dense_hessians(measure, draw, numpy_hessian, log_cosh_loss):
     for problem, net in cases(log_cosh_loss):
         params = draw(net, scale=0.7)

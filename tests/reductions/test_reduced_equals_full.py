@@ -23,6 +23,7 @@ def assert_same(small, full, tolerance=1e-10):
         np.testing.assert_allclose(small.data[name], full.data[name], rtol=0, atol=tolerance * 10)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "descent"), PAIRS)
 def test_descent(name, descent):
     problem, net, params = case(name)

@@ -279,6 +279,7 @@ def test_the_sound_ones_pass():
     assert check_noise(OnParameters(), PROBLEM, draws=4000).ok
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_defects_are_found(name):
     make, words = DEFECTS[name]
