@@ -17,7 +17,7 @@ help:  ## show this list
 verify: .venv/installed  ## install, try every theorem, draw the main figures, write out/report.html
 	$(SETTINGS) $(BIN)/gradbias report --fresh --out out/report.html
 
-test: lint  ## lint, types and all tests, then a smoke set with jax's global x64 flag on
+test: lint  ## lint, types and the quick tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"
 	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q $(TOGETHER) -m smoke
 

@@ -30,11 +30,11 @@ hypothesis.settings.load_profile("gradbias")
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
 def pytest_collection_modifyitems(items):
-    """Of a test marked one_in(n), one case in n is quick and the others are slow."""
+    """Of a test marked one_in(n), one case in n stays quick and the others are slow."""
     seen = collections.Counter()
     for item in items:
         mark = item.get_closest_marker("one_in")
-        if mark is not None:
+        if mark is not None and item.get_closest_marker("slow") is None:
             case = (item.path, item.originalname)
             if seen[case] % mark.args[0]:
                 item.add_marker(pytest.mark.slow)

@@ -42,7 +42,8 @@ def test_another_sharpness_than_the_predicted_one_is_not_seen():
     s = BY_ID["equilibrium.3b"].settings()
     told = np.array([_autoencoder.told(phi, s.d)[1] for phi in s.phis])
     ends = told * (1 - s.lr * s.d / (2 * s.batch))
-    starts = np.array([2 / 3, 4 / 3])[None, :, None, None] * told[:, None, None, None]
+    alike = told[list(s.phis).index(1)] * np.array([2 / 3, 4 / 3])  # for every φ
+    starts = np.broadcast_to(alike[None, :, None, None], (5, 2, 1, 1))
     values = np.concatenate([starts, np.broadcast_to(ends[:, None, None, None], (5, 2, 1, 3))], -1)
     axes = ("phi", "start", "seed", "step")
     data = xr.Dataset(

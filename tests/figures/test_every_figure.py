@@ -11,7 +11,7 @@ FIGURES = {figure.id: figure for figure in find()}
 def test_it_says_what_it_shows(name):
     figure = FIGURES[name]
     assert 10 < len(figure.title) <= 60
-    assert 60 <= len(figure.caption.split()) <= 125, len(figure.caption.split())
+    assert 60 <= len(figure.caption.split()) <= 120, len(figure.caption.split())
     assert figure.caption.count("$") % 2 == 0
     assert set(figure.full) <= set(figure.quick)
     figure.settings(full=True)

@@ -1,10 +1,11 @@
 """Tasks of a command, in processes of its own."""
 
-import concurrent.futures
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
 from typing import Any, TypeVar
+
+from .._pool import own_pool
 
 T = TypeVar("T")
 
@@ -25,17 +26,6 @@ def each(do: Callable[..., T], tasks: Sequence[tuple[Any, ...]], jobs: int) -> I
     if jobs == 1:
         yield from (do(*task) for task in tasks)
         return
-    # Not fork: a forked child hangs once jax has run in its parent.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, context, _quiet_start) as pool:
+    with own_pool(jobs) as pool:
         work = [pool.submit(do, *task) for task in tasks]
-        try:
-            yield from (done.result() for done in concurrent.futures.as_completed(work))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _quiet_start() -> None:
-    # One BLAS thread a process: two beside XLA's wait for each other.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        yield from (done.result() for done in as_completed(work))

@@ -86,8 +86,8 @@ def normal(key: Any, shape: Shape = ()) -> Any:
     pairs = (columns + 1) // 2
     state = fold(key, "normal")
     xp = _module(state)
-    draw = functools.partial(_normal_pairs, rows=rows, pairs=pairs)
-    both = draw(state) if xp is np or rows * pairs < FENCED else _fenced(draw, state)
+    fenced = xp is not np and rows * pairs >= FENCED
+    both = (_fenced if fenced else _normal_pairs)(state, rows, pairs)
     return xp.stack(both, axis=-1).reshape(rows, 2 * pairs)[:, :columns].reshape(shape)
 
 
@@ -104,8 +104,8 @@ def _normal_pairs(state: Any, rows: int, pairs: int) -> tuple[Any, Any]:
     return half * xp.where(turned, -sine, cosine), half * xp.where(turned, cosine, sine)
 
 
-def _fenced(draw: Any, state: Any) -> Any:
-    """`draw(state)`, finished before it is used.
+def _fenced(state: Any, rows: int, pairs: int) -> tuple[Any, Any]:
+    """The same pairs (jax-level), finished before they are used.
 
     Else the compiler draws inside the loop that puts even and odd columns together, where no two
     neighbours are alike: number by number, at twice the time. It does not see that the condition
@@ -114,9 +114,10 @@ def _fenced(draw: Any, state: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
-    shapes = jax.eval_shape(draw, state)
-    never = lambda state: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)  # noqa: E731
-    return jax.lax.cond((state >> np.uint64(1)) < np.uint64(2**63), draw, never, state)
+    draw = functools.partial(_normal_pairs, rows=rows, pairs=pairs)
+    zeros = jnp.zeros((rows, pairs), np.float64)
+    always = (state >> np.uint64(1)) < np.uint64(2**63)
+    return jax.lax.cond(always, draw, lambda state: (zeros, zeros), state)
 
 
 def integers(key: Any, n: int, count: int) -> Any:

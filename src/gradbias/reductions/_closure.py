@@ -144,12 +144,14 @@ def _by_cholesky(columns: np.ndarray) -> np.ndarray | None:
     least, *_, most = np.linalg.eigvalsh(squares)
     if not least > APART * max(most, 1.0):
         return None
-    for _ in range(2):
-        triangle = np.linalg.cholesky(columns.T @ columns)
-        columns = (
-            columns @ scipy.linalg.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T
-        )
-    return columns
+    once = _divided(columns, squares)
+    return _divided(once, once.T @ once)
+
+
+def _divided(columns: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Columns over the triangle of their products."""
+    triangle = np.linalg.cholesky(squares)
+    return columns @ scipy.linalg.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T
 
 
 def _times(factor: np.ndarray, basis: np.ndarray | None) -> np.ndarray:

@@ -26,7 +26,7 @@ class Content:
     rows: dict[str, list[dict[str, Any]]]
     figures: list[dict[str, Any]]
     machine: dict[str, str]
-    full: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    full: list[dict[str, Any]]
 
     def count(self, *words: str) -> int:
         """How many rows have one of these verdicts."""
@@ -45,10 +45,14 @@ def collect(folder: Path) -> Content:
     Args:
         folder: what `gradbias verify --json` and `gradbias figures` wrote to.
     """
-    figures = _figures(folder / "figures")
-    pictures = [{**about, "svg": picture.read_text(encoding="utf-8")} for about, picture in figures]
-    full = [about for about, _ in _figures(folder / "figures-full")]
-    return Content(_rows(folder / "verify.json"), pictures, machine(), full)
+    pictures = folder / "figures"
+    figures = [
+        {**about, "svg": picture.read_text(encoding="utf-8")}
+        for about in _figures(pictures)
+        if (picture := pictures / f"{about['id']}.svg").exists()
+    ]
+    full = _figures(folder / "figures-full")
+    return Content(_rows(folder / "verify.json"), figures, machine(), full)
 
 
 def _rows(file: Path) -> dict[str, list[dict[str, Any]]]:
@@ -59,18 +63,13 @@ def _rows(file: Path) -> dict[str, list[dict[str, Any]]]:
     return grouped
 
 
-def _figures(folder: Path) -> list[tuple[dict[str, Any], Path]]:
-    """The figures that have a picture, in the papers' order, which_minimum first."""
+def _figures(folder: Path) -> list[dict[str, Any]]:
+    """What is known of the figures in a folder, in the papers' order, which_minimum first."""
     from ..figures import known
 
     order = {name: number for number, name in enumerate([FIRST, *known()])}
-    found = []
-    for file in folder.glob("*.json"):
-        about = json.loads(file.read_text(encoding="utf-8"))
-        picture = folder / f"{about['id']}.svg"
-        if picture.exists():
-            found.append((about, picture))
-    return sorted(found, key=lambda pair: order.get(pair[0]["id"], len(order)))
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
+    return sorted(found, key=lambda about: order.get(about["id"], len(order)))
 
 
 def machine() -> dict[str, str]:

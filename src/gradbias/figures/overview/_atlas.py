@@ -162,10 +162,10 @@ ATLAS = Figure(
     title="The bias atlas: every potential on one axis",
     caption=(
         "One data set (fewer equations than unknowns, a sparse truth), one direction of the start, "
-        "one axis for its scale. Lines are the end points that the potentials of the papers "
-        "predict, marks are simulated gradient flows. Nets of 3 and 9 factors leave the solution "
+        "one axis for its scale. Lines are the end points that the potentials predict, marks are "
+        "simulated gradient flows. Nets of 3 and 9 factors leave the solution "
         r"of least $\ell_2$ norm as the start grows; depth makes the climb flatter, farther from "
-        r"small starts and nearer from large ones, an imbalance $\Delta = 1$ in the pairs steeper. "
+        r"small starts and nearer from large ones, an imbalance $\Delta = 1$ steeper. "
         r"The diagonal net goes the other way: least $\ell_1$ from a small start, least $\ell_2$ "
         r"from a large one. Two layers from an orthogonal start end at least $\ell_2$ for every "
         r"$\gamma$, which in regression is the least nuclear norm as well; there $\gamma$ shapes "
