@@ -267,7 +267,7 @@ def test_a_large_record_warns_before_it_starts():
         from gradbias._recorder import Recorder
 
         with gb.float64():
-            Recorder([many], [None], {name: value[None] for name, value in params.items()})
+            Recorder([many], [None])
 
 
 INTERRUPTED = """

@@ -1,6 +1,8 @@
 """The compiled part of a run: a chunk of segments, each ending where something is looked at."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._members import Stack, any_member, over_members
+from ._one_kernel import in_one_kernel
+from ._views import Views
 from .dynamics import State, Stepper, System, gradient
 from .dynamics._gradient import decayed
 from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING, SPENT, STATIONARY
@@ -16,11 +20,31 @@ from .nets._base import as_matrix
 
 
 class Plan(NamedTuple):
-    """Where the segments of a chunk start and end, and which ends are looked at for convergence."""
+    """The segments of a chunk.
+
+    Attributes:
+        starts: where they start.
+        targets: where they end.
+        checks: which ends are looked at for convergence.
+        saves: which ends are measured.
+    """
 
     starts: np.ndarray
     targets: np.ndarray
     checks: np.ndarray
+    saves: np.ndarray
+
+
+class How(NamedTuple):
+    """How a chunk is compiled.
+
+    Attributes:
+        side_by_side: do members advance in one loop, or one after the other?
+        keeps_states: are the states at the ends of segments handed out?
+    """
+
+    side_by_side: bool
+    keeps_states: bool
 
 
 class Ends(NamedTuple):
@@ -38,8 +62,18 @@ class Ends(NamedTuple):
 
 
 class Trail(NamedTuple):
-    """What every segment ended with; its gap is infinite if it was not looked at."""
+    """What every segment ended with.
 
+    Attributes:
+        values: the observables; 0 where it was not measured.
+        params: the states, if they are kept.
+        sums: those of the observables that add up.
+        clocks: where it ended.
+        gaps: infinite if it was not looked at.
+        codes: what became of the member.
+    """
+
+    values: dict[str, Any]
     params: Any
     sums: Any
     clocks: Any
@@ -64,7 +98,7 @@ def begin(members: Stack, params) -> tuple[dict[str, Any], Any]:
 
 @eqx.filter_jit
 def run_chunk(
-    members: Stack, states: State, plan: Plan, drives, ends: Ends, side_by_side: bool
+    members: Stack, views: Views | None, states: State, plan: Plan, drives, ends: Ends, how: How
 ) -> tuple[State, Trail]:
     """Advance every member through all segments; each stops where its state does.
 
@@ -73,31 +107,46 @@ def run_chunk(
         that diverges, the state that it started from is kept.
     """
 
-    def member(own, state, drive, ends):
+    def member(own, seen, state, drive, ends):
         system, stepper = members.of(own)
 
+        def measure(state: State) -> dict[str, Any]:
+            return {} if views is None else views.measure(seen, state.params)
+
         def segment(state, piece):
-            return _segment(system, stepper, state, piece, drive, ends, side_by_side)
+            moved, gap, wanted = _segment(system, stepper, state, piece, drive, ends, how)
+            values = jax.lax.cond(wanted, measure, functools.partial(_zeros, measure), moved)
+            return moved, _trail(moved, values, gap, how)
+
+        def unused(state, piece):
+            return state, _trail(state, _zeros(measure, state), jnp.asarray(jnp.inf), how)
 
         def slot(state, piece):
-            used = piece.checks | (piece.targets > piece.starts)
-            return jax.lax.cond(used, segment, _unused, state, piece)
+            used = piece.checks | piece.saves | (piece.targets > piece.starts)
+            return jax.lax.cond(used, segment, unused, state, piece)
 
         return jax.lax.scan(slot, state, plan)
 
-    return over_members(member, side_by_side, members.own, states, drives, ends)
+    seen = None if views is None else views.members.own
+    return over_members(member, how.side_by_side, members.own, seen, states, drives, ends)
 
 
 def _segment(
-    system: System, stepper: Stepper, state: State, piece: Plan, drive, ends: Ends, side_by_side
-) -> tuple[State, Trail]:
+    system: System, stepper: Stepper, state: State, piece: Plan, drive, ends: Ends, how: How
+) -> tuple[State, Any, Any]:
+    """The state at the end, its gap, and whether it is measured."""
     # A member that an adaptive solver left behind has to reach its own save first.
     runs = (state.code == RUNNING) & (state.clock >= piece.starts)
     if jnp.issubdtype(state.clock.dtype, jnp.integer):
         # One that is ahead, because another was taken for stationary and goes on, waits for it.
         runs = runs & (state.clock == piece.starts)
-    target = jnp.where(any_member(runs, side_by_side), piece.targets, piece.starts)
-    moved = stepper.advance(system, state, piece.starts, target, drive, ends.goal)
+    anyone = any_member(runs, how.side_by_side)
+    target = jnp.where(anyone, piece.targets, piece.starts)
+
+    def advanced() -> State:
+        return stepper.advance(system, state, piece.starts, target, drive, ends.goal)
+
+    moved = advanced() if how.side_by_side else in_one_kernel(advanced)
     gap = jax.lax.cond(piece.checks, _gap, lambda system, params: jnp.inf, system, moved.params)
     rests = ends.may_rest & (target > piece.starts)
     # Where the smallest layer moved, the others need not be looked at.
@@ -109,13 +158,19 @@ def _segment(
     code = jnp.where(_finite(moved.params), code, DIVERGED).astype(state.code.dtype)
     kept = runs & (code != DIVERGED)
     moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
-    code = jnp.where(runs, code, state.code)
-    moved = moved._replace(code=code)
-    return moved, Trail(moved.params, moved.sums, moved.clock, gap, code)
+    moved = moved._replace(code=jnp.where(runs, code, state.code))
+    # Saves that nobody reaches are not measured; at an end of no steps all stand still.
+    return moved, gap, piece.saves & (anyone | (piece.targets == piece.starts))
 
 
-def _unused(state: State, piece: Plan) -> tuple[State, Trail]:
-    return state, Trail(state.params, state.sums, state.clock, jnp.asarray(jnp.inf), state.code)
+def _trail(state: State, values: dict[str, Any], gap, how: How) -> Trail:
+    params = state.params if how.keeps_states else None
+    return Trail(values, params, state.sums, state.clock, gap, state.code)
+
+
+def _zeros(measure: Callable[[State], Any], state: State) -> Any:
+    shapes = jax.eval_shape(measure, state)
+    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 class Slope(NamedTuple):
@@ -208,14 +263,15 @@ def plan_chunk(
 
     Args:
         clock: where the chunk starts.
-        stops: clock values that a segment must end at, in order: saves and limits.
+        stops: clock values that a segment must end at, in order: saves and limits. All are
+            measured: limits are few.
         every: look for convergence on multiples of this; None for every segment.
         end: where the chunk ends at the latest; may be infinite.
         slots: how many segments the compiled program has; unused ones repeat the last.
         first: is this the first chunk? Its first segment looks at the start itself.
         grain: chunks end on multiples of this, where steps are counted.
     """
-    start, (targets, checks) = clock, ([clock], [True]) if first else ([], [])
+    start, (targets, checks, saves) = clock, ([clock], [True], [True]) if first else ([], [], [])
     ahead = int(np.searchsorted(stops, clock, side="right"))
     while len(targets) < slots and clock < end:
         ends = [end] if ahead == len(stops) else [end, stops[ahead]]
@@ -224,8 +280,10 @@ def plan_chunk(
         elif ahead == len(stops) and not np.isfinite(end):
             ends.append(max(1.0, math.ldexp(1.0, math.frexp(clock)[1])))  # the next power of two
         clock = min(ends)
-        ahead += ahead < len(stops) and clock == stops[ahead]
+        stops_here = ahead < len(stops) and clock == stops[ahead]
+        ahead += stops_here
         targets.append(clock)
+        saves.append(stops_here)
         checks.append(every is None or clock % every == 0)
     unused, dtype = slots - len(targets), np.float64 if every is None else np.int64
     targets += [targets[-1]] * unused
@@ -233,15 +291,21 @@ def plan_chunk(
         np.asarray([start, *targets[:-1]], dtype),
         np.asarray(targets, dtype),
         np.asarray(checks + [False] * unused),
+        np.asarray(saves + [False] * unused),
     )
 
 
-def segments_that_fit(states) -> int:
-    """How many snapshots of all members a chunk may hold.
+def plan_end(clocks: np.dtype, slots: int) -> Plan:
+    """No steps: only what is measured where the members are."""
+    nowhere, never = np.zeros(slots, clocks), np.zeros(slots, bool)
+    return Plan(nowhere, nowhere, never, np.arange(slots) == 0)
+
+
+def segments_that_fit(size: int) -> int:
+    """How many segments a chunk may have if each of them hands out so many bytes.
 
     Two megabytes of them, but at least 16 that fit into 32: memory that is asked for anew at every
     call costs as much as the steps, and so does a call.
     """
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(states))
     size = max(size, 1)
     return int(np.clip(2**21 // size, np.clip(2**25 // size, 4, 16), 128))

@@ -7,8 +7,18 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ._chunks import Ends, Plan, Trail, begin, plan_chunk, run_chunk, segments_that_fit
-from ._members import Stack, fits_side_by_side, stack
+from ._chunks import (
+    Ends,
+    How,
+    Plan,
+    Trail,
+    begin,
+    plan_chunk,
+    plan_end,
+    run_chunk,
+    segments_that_fit,
+)
+from ._members import Stack, fits_side_by_side, pick, stack
 from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
@@ -104,10 +114,23 @@ class Ensemble:
         codes[self.wanted :] = SPENT
         return to_numpy(State(self.params, sums, zeros, memory, codes))
 
-    def advance(self, states: State, plan: Plan, drives: Any) -> tuple[State, Trail]:
-        """One compiled call."""
-        done = run_chunk(self.stack, states, plan, drives, self.ends, self.side_by_side)
-        return to_numpy(done)
+    def advance(
+        self, states: State, plan: Plan, drives: Any, recorder: Recorder | None = None
+    ) -> tuple[State, Trail]:
+        """One compiled call, which also measures what the recorder wants."""
+        views = None if recorder is None else recorder.views
+        how = How(self.side_by_side, recorder is not None and self.keeps_states(recorder))
+        return to_numpy(run_chunk(self.stack, views, states, plan, drives, self.ends, how))
+
+    def segment_bytes(self, states: State, recorder: Recorder) -> int:
+        """What a segment hands out."""
+        params = states.params if self.keeps_states(recorder) else None
+        kept = jax.tree.leaves((params, states.sums))
+        return recorder.row_bytes + sum(leaf.nbytes for leaf in kept)
+
+    def keeps_states(self, recorder: Recorder) -> bool:
+        """Does anybody need the states at the ends of segments?"""
+        return bool(recorder.plain) or bool(self.counts and self.unlimited.any())
 
     def drives(self, states: State, calls: int) -> tuple[Any, float]:
         """What the next stretch of every member needs, and how far it serves."""
@@ -144,15 +167,10 @@ def stack_all(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
-def pick(tree: Any, members: Any) -> Any:
-    """Some members of a stacked PyTree."""
-    return jax.tree.map(lambda leaf: leaf[members], tree)
-
-
 def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     """Run all members to their ends, hand the saves to the recorder, show progress."""
     states, stops = ensemble.first_states(), ensemble.stops()
-    slots, calls = segments_that_fit((states.params, states.sums)), FIRST_CALLS
+    slots, calls = segments_that_fit(ensemble.segment_bytes(states, recorder)), FIRST_CALLS
     watch, saves, first = _Watch(ensemble), _Saves(ensemble.setups, recorder), True
     bad_steps = np.full(len(states.clock), np.nan)
     while True:
@@ -161,22 +179,23 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
         end = ensemble.end_of_call(clock, served)
         plan = plan_chunk(clock, stops, ensemble.every, end, slots, first, ensemble.grain)
         running, began = states.code == RUNNING, time.monotonic()
-        states, trail = ensemble.advance(states, plan, drives)
+        states, trail = ensemble.advance(states, plan, drives, recorder)
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
         saves.take(plan, trail)
         first, states = False, watch.look(states, trail)
         for m in np.flatnonzero(running & (states.code == DIVERGED)).tolist() * ensemble.counts:
-            last, bad_steps[m] = _first_bad_step(ensemble.starts[m], pick(states, [m]), plan)
+            last, bad_steps[m] = _first_bad_step(ensemble, m, pick(states, [m]), plan, recorder)
             states = jax.tree.map(lambda all, one, m=m: _replaced(all, m, one[0]), states, last)
         paused = running & (states.code == STATIONARY)
         if paused.any():
-            cycles = paused & ~_rest(ensemble, states, paused, slots)
+            cycles = paused & ~_rest(ensemble, states, paused, slots, recorder)
             ensemble.ends.may_rest[cycles] = False
             states = _with_codes(states, np.where(cycles, RUNNING, states.code))
         bar.update(*watch.how_far(states))
         if not np.any(states.code == RUNNING):
             break
-    saves.fill(states, ensemble.counts)
+    _, there = ensemble.advance(states, plan_end(states.clock.dtype, slots), drives, recorder)
+    saves.fill(states, there, ensemble.counts)
     clocks = np.where(np.isnan(bad_steps), states.clock, bad_steps)
     return Stop(states, clocks, watch.first_gaps)
 
@@ -252,26 +271,35 @@ class _Saves:
         ]
 
     def take(self, plan: Plan, trail: Trail) -> None:
-        """Hand the snapshots that fall on a save to the recorder."""
+        """Hand what was measured at a save to the recorder."""
         at = (trail.clocks == plan.targets) & (trail.codes != DIVERGED)
         targets, first = np.unique(plan.targets, return_index=True)  # unused segments repeat one
+        found = list(zip(targets.tolist(), first.tolist(), strict=True))
         for members, rows in self.groups:
-            for target, j in zip(targets.tolist(), first.tolist(), strict=True):
-                here = members[at[members, j]] if target in rows else members[:0]
-                if len(here):
-                    # A slice is looked at where it lies, a list of members is copied first.
-                    chosen = slice(None) if len(here) == len(at) else here
-                    self.recorder.take(rows[target], chosen, *pick(trail[:2], (chosen, j)))
+            saves = [(rows[target], j) for target, j in found if target in rows]
+            if saves and at[np.ix_(members, [j for _, j in saves])].all():
+                self._hand_over(members, saves, trail)
+            else:
+                for row, j in saves:
+                    self._hand_over(members[at[members, j]], [(row, j)], trail)
 
-    def fill(self, states: State, counts: bool) -> None:
+    def fill(self, states: State, there: Trail, counts: bool) -> None:
         """States that no longer move are those of all later saves; the end has a row of its own."""
         still = np.isin(states.code, [STATIONARY, FLOOR] + ([] if counts else [CONVERGED]))
         later = np.stack(self.clocks) > states.clock[:, None]  # (members, saves)
         for row in np.flatnonzero((later & still[:, None]).any(axis=0)).tolist():
-            chosen = np.flatnonzero(later[:, row] & still)
-            self.recorder.take(row, chosen, *pick((states.params, states.sums), chosen))
+            self._hand_over(np.flatnonzero(later[:, row] & still), [(row, 0)], there)
         everyone = np.arange(len(self.clocks))
-        self.recorder.take(self.recorder.total - 1, everyone, states.params, states.sums)
+        self._hand_over(everyone, [(self.recorder.total - 1, 0)], there)
+
+    def _hand_over(self, members: np.ndarray, saves: list[tuple[int, int]], trail: Trail) -> None:
+        """Of some members, the rows of the record that these segments are."""
+        if len(members):
+            rows, slots = np.transpose(saves)
+            # A slice is looked at where it lies, a list of members is copied first.
+            chosen = slice(None) if len(members) == len(self.clocks) else members[:, None]
+            values, params = pick((trail.values | trail.sums, trail.params), (chosen, slots))
+            self.recorder.take(members, rows, values, params)
 
 
 def _with_codes(states: State, codes: np.ndarray) -> State:
@@ -295,31 +323,39 @@ def _next_calls(calls: int, seconds: float) -> int:
 
 def _one_segment(start: int, target: int, slots: int) -> Plan:
     targets = np.full(slots, target)
-    return Plan(np.concatenate([[start], targets[1:]]), targets, np.zeros(slots, bool))
+    never = np.zeros(slots, bool)
+    return Plan(np.concatenate([[start], targets[1:]]), targets, never, never)
 
 
-def _rest(ensemble: Ensemble, states: State, paused: np.ndarray, slots: int) -> np.ndarray:
+def _rest(
+    ensemble: Ensemble, states: State, paused: np.ndarray, slots: int, recorder: Recorder
+) -> np.ndarray:
     """Which members does one more step not change? A cycle, too, ends a segment as it began."""
     # Only where no step differs from another may a run rest: from 0 to 1 stands for all of them.
     again = _with_codes(states, np.where(paused, RUNNING, states.code))
     again = again._replace(clock=np.zeros_like(states.clock))
     drives, _ = ensemble.drives(again, 1)
-    moved, _ = ensemble.advance(again, _one_segment(0, 1, slots), drives)
+    moved, _ = ensemble.advance(again, _one_segment(0, 1, slots), drives, recorder)
     pairs = zip(jax.tree.leaves(moved.params), jax.tree.leaves(states.params), strict=True)
     same = [(new == old).reshape(len(paused), -1).all(axis=1) for new, old in pairs]
     return np.logical_and.reduce(same)
 
 
-def _first_bad_step(start: Start, state: State, plan: Plan) -> tuple[State, int]:
+def _first_bad_step(
+    ensemble: Ensemble, member: int, state: State, plan: Plan, recorder: Recorder
+) -> tuple[State, int]:
     """The first step with parameters that are not finite, by bisection from the last good state."""
-    alone, state = Ensemble([start]), _with_codes(state, np.asarray([RUNNING]))
+    alone, measures = Ensemble([ensemble.starts[member]]), None
+    if len(ensemble.starts) == 1:  # its program is there already
+        alone, measures = ensemble, recorder
+    state = _with_codes(state, np.asarray([RUNNING]))
     low, slots = int(state.clock[0]), len(plan.targets)
     high = int(plan.targets[np.searchsorted(plan.targets, low, side="right")])
     while high - low > 1:
         middle = (low + high) // 2
         drives, _ = alone.drives(state, middle - low)
         once = _one_segment(low, middle, slots)
-        tried, _ = alone.advance(state, once, drives)
+        tried, _ = alone.advance(state, once, drives, measures)
         if tried.code[0] == DIVERGED:
             high = middle
         else:

@@ -14,17 +14,17 @@ import numpy as np
 from ._drive import Start
 from ._members import VMAP_BYTES, names_of, same, shape_of
 from ._pieces import Outline, outline_of
-from ._recorder import View
 from ._roster import Roster
 from ._simulate import Own
 from ._start import padded
+from ._views import View
 from .nets import LinearNet
 from .observe._running import Running
 from .problems import Population
 from .problems._base import Quadratic
 from .reductions import Frame
 
-CHUNK_BYTES = 2**26  # saved states, or results, of the members that run together
+CHUNK_BYTES = 2**26  # states and results of the members that run together
 CHUNK_SECONDS = 20.0  # that a chunk should take at most: what a crash may cost
 STEP_SECONDS, BYTES_PER_SECOND = 5e-8, 1e10  # a rough guess of what a step costs
 LEAST, MOST = 32, 128  # members in one chunk where they advance side by side
@@ -240,7 +240,7 @@ def _differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 def _size(start: Start, outline: Outline, cost: float) -> int:
     """How many members run together: bounded in memory, and in the time that a crash costs."""
     state, rows = _bytes(start), len(start.setup.save_at) + 1
-    by_memory = CHUNK_BYTES // (rows * max(state, outline.bytes, 1))
+    by_memory = CHUNK_BYTES // (state + rows * outline.bytes)
     by_time = CHUNK_SECONDS / cost
     least = LEAST if state <= VMAP_BYTES else 1
     return int(np.clip(min(by_memory, max(by_time, least)), 1, MOST))

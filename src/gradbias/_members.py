@@ -76,6 +76,11 @@ def fits_side_by_side(tree: Any, members: int) -> bool:
     return members > 1 and size <= VMAP_BYTES
 
 
+def pick(tree: Any, members: Any) -> Any:
+    """Some members of a stacked PyTree."""
+    return jax.tree.map(lambda leaf: leaf[members], tree)
+
+
 def same(a: Any, b: Any) -> bool:
     """Are two leaves equal?"""
     if a is b:

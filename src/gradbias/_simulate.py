@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._drive import Ensemble, Start, Stop, drive, pick
+from ._drive import Ensemble, Start, Stop, drive
 from ._ending import statuses
+from ._members import pick
 from ._progress import Progress
 from ._recorder import Recorder, lifted
 from ._run import Run
@@ -95,7 +96,7 @@ def run_members(
     ensemble = Ensemble(starts, None if own is None else own.run, wanted)
     lifts, records = [start.lift for start in starts], [start.record for start in starts]
     differ = None if own is None else own.view
-    recorder = Recorder(ensemble.setups, lifts, ensemble.params, differ, records)
+    recorder = Recorder(ensemble.setups, lifts, differ, records)
     stop = drive(ensemble, recorder, bar)
     return Done(recorder.finish(), stop, statuses(ensemble, stop))
 

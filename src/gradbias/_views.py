@@ -1,0 +1,52 @@
+"""What observables are called with, and what they say of a state."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+
+from ._members import Stack
+from .observe._base import OfPredictor
+
+
+class View(NamedTuple):
+    """What observables of one member are called with, beside the parameters."""
+
+    observables: dict[str, Any]
+    problem: Any
+    net: Any
+    lift: Any
+
+
+class Views(eqx.Module):
+    """The views of all members.
+
+    Attributes:
+        members: theirs.
+        alone: is code of others among them? It is asked for one state at a time, as it was tried.
+    """
+
+    members: Stack
+    alone: bool = eqx.field(static=True)
+
+    def measure(self, own: Any, state: Any) -> dict[str, Any]:
+        """Every observable of one member, given its slice of `members.own` (jax-level)."""
+        if not self.alone:
+            return _measured(self.members.of(own), state)
+        arrays, rest = eqx.partition(self.members.shared, eqx.is_array)
+
+        def member(own, arrays, state):
+            return _measured(Stack(own, eqx.combine(arrays, rest)).of(own), state)
+
+        return jax.custom_batching.sequential_vmap(member)(own, arrays, state)
+
+
+def _measured(view: View, state: Any) -> dict[str, Any]:
+    problem, net, lift = view.problem, view.net, view.lift
+    if lift is None:
+        return {name: f(problem, net, state) for name, f in view.observables.items()}
+    params, theta = lift(state), lift.predictor(state)  # what nobody uses is not computed
+    return {
+        name: f.of_theta(problem, theta) if isinstance(f, OfPredictor) else f(problem, net, params)
+        for name, f in view.observables.items()
+    }
