@@ -56,7 +56,7 @@ class Workload(NamedTuple):
     job: Callable[[], Any]
     parts: Callable[[], list[Part]]
     difference: Callable[[], float]
-    rounds: int = 5
+    rounds: int = 11
     clock: Callable[[Callable[[], Any]], tuple[float, float]] | None = None
 
 

@@ -64,7 +64,7 @@ def workloads(quick: bool) -> list[Workload]:
     fresh = functools.partial(from_a_fresh_process, steps)
     return [
         Workload("W1", 1500, job, parts, difference),
-        Workload("W1 fresh process", 300, fresh, parts, difference, 3, seconds_of_children),
+        Workload("W1 fresh process", 300, fresh, parts, difference, 5, seconds_of_children),
     ]
 
 

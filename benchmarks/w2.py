@@ -58,7 +58,7 @@ def workloads(quick: bool) -> list[Workload]:
         part = Part("GD", lambda: loops.full_batch(setup(init, steps, 0)), members * steps)
         few = [setup(init, steps, seed) for seed in (0, 1)]
         difference = functools.partial(largest_difference, few, loops.full_batch)
-        return Workload(f"W2 {init.__name__}", target, job, lambda: [part], difference, 3)
+        return Workload(f"W2 {init.__name__}", target, job, lambda: [part], difference)
 
     return [
         workload(gaussian, 15, 10),

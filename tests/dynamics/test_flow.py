@@ -147,3 +147,14 @@ def test_saves_are_on_the_times_asked_for():
     np.testing.assert_allclose(
         few.data["theta"], dense.data["theta"].sel(time=asked), rtol=0, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("scale", [20.0, 100.0])
+def test_a_first_step_that_overflows_is_made_smaller(scale):
+    """Far too long for a steep start, and nothing on the way at which it has to end."""
+    net, problem = gb.Diagonal(6), gb.Regression.mean(*data(3, 6, 1))
+    start = {"u": np.full(6, scale), "v": np.full(6, scale)}
+    setup = gb.Setup(problem, net, start, gb.Flow(), gb.Until(time=0.25), save_at=[0, 0.25])
+    at_once, slowly = gb.simulate(setup), gb.simulate(setup.replace(save_at=[0, 1e-9, 1e-6, 0.25]))
+    assert at_once.status == "converged to tolerance"
+    np.testing.assert_allclose(at_once.theta, slowly.theta, atol=1e-9 * scale**2)

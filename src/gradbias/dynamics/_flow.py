@@ -109,8 +109,9 @@ class FlowStepper(Stepper):
             candidate, error, _, solver, _ = _solver().step(
                 term, t0, t1, state.params, None, memory.solver, False
             )
+            reached, error = _overflow_is_large(state.params, candidate, error)
             keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
-                t0, t1, state.params, candidate, None, error, ORDER, memory.controller
+                t0, t1, state.params, reached, None, error, ORDER, memory.controller
             )
         # A step cut short by a save time says little about the next one.
         shortened = keep & (t1 == target)
@@ -222,6 +223,14 @@ def _scale(params) -> float:
 def _rms(array: np.ndarray) -> float:
     largest = np.abs(array).max()  # divided out: squares of 1e-200 are zero
     return largest * np.sqrt(np.mean(np.square(array / largest)))
+
+
+def _overflow_is_large(params, candidate, error) -> tuple[Any, Any]:
+    """Where a step overflowed, the controller is told that it is wrong by far, not by NaN."""
+    leaves = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves((candidate, error))]
+    finite = jnp.all(jnp.stack(leaves))
+    wrong = jax.tree.map(lambda p: 1e10 * (1 + jnp.abs(p)), params)
+    return _where(finite, candidate, params), _where(finite, error, wrong)
 
 
 def _where(keep, new, old) -> Any:
