@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from gradbias.theorems import unregister
+from gradbias.theorems._registry import known
+
 DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """What a page registers is gone when it has run."""
+    before = set(known())
+    yield
+    for theorem_id in set(known()) - before:
+        unregister(theorem_id)
 
 
 def blocks(path):

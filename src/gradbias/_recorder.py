@@ -7,11 +7,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 
 from ._members import pick, stack
 from ._setup import Setup
 from ._views import View, Views
-from .numerics.precision import to_numpy, warn_of_float32
+from .numerics.precision import to_numpy, traced
 from .observe._base import Function, OfPredictor
 from .observe._running import Running
 
@@ -39,7 +40,7 @@ class Recorder:
 
     Attributes:
         views: what is measured with the steps.
-        plain: observables that jax cannot trace: they need the states.
+        plain: observables that cannot be: they need the states.
         row_bytes: what is measured of all members at one save.
     """
 
@@ -98,7 +99,7 @@ class Recorder:
         return jax.tree.map(lambda value: value.swapaxes(0, 1), self.results)
 
     def _measure_plain(self, members: np.ndarray, params: Any) -> dict[str, Any]:
-        """Observables that jax cannot trace get NumPy parameters, one state after the other."""
+        """These get NumPy parameters, one state after the other."""
         rows = jax.tree.leaves(params)[0].shape[1]
         tables: dict[str, list[list[Any]]] = {name: [] for name in self.plain}
         for i, member in enumerate(members.tolist()):
@@ -151,13 +152,14 @@ def _uneven(name: str, found: Any) -> ValueError:
 
 
 def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
-    """The bytes of a measurement; None if jax cannot trace it.
+    """The bytes of a measurement; None if it cannot be part of a program.
 
-    Also warns before results that fill the memory are collected.
+    That is where jax cannot trace it, and where the program would call Python back: from a thread
+    that knows nothing of float64. Also warns before results that fill the memory are collected.
     """
     net = setup.net
     try:
-        shapes = warn_of_float32(
+        closed, shapes = traced(
             f"record[{name!r}]",
             lambda problem, params: observable(problem, net, params),
             setup.problem,
@@ -177,4 +179,12 @@ def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
             "observable that says less, would do with less",
             stacklevel=4,
         )
-    return size
+    return None if _calls_back(closed.jaxpr) else size
+
+
+def _calls_back(jaxpr: Any) -> bool:
+    return any(
+        "callback" in equation.primitive.name
+        or any(map(_calls_back, jaxprs_in_params(equation.params)))
+        for equation in jaxpr.eqns
+    )

@@ -43,6 +43,11 @@ def host(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """The shapes of a user's function; warns if it holds single-precision constants."""
+    return traced(what, function, *args)[1]
+
+
+def traced(what: str, function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     """Trace a user's function; warn if it holds single-precision constants.
 
     Args:
@@ -51,7 +56,7 @@ def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
         args: what it is called with; only their shapes matter.
 
     Returns:
-        The shapes of its result.
+        Its jaxpr, and the shapes of its result.
     """
     jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     single = [c for c in jaxpr.consts if getattr(c, "dtype", None) in (np.float32, np.float16)]
@@ -62,9 +67,9 @@ def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
             "results can have. Make them with numpy instead of jax.numpy, or inside `with "
             "gradbias.float64():`. A numpy array that a program in single precision has used "
             "before stays single in jax's memory: use a copy of it.",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return shapes
+    return jaxpr, shapes
 
 
 def to_numpy(tree):
