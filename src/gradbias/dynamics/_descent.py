@@ -10,7 +10,6 @@ from ..nets import Net
 from ..noise import DataNoise, Noise
 from ..numerics import checks, counter
 from ..problems import Problem
-from ._carry import after, packing
 from ._gradient import decayed, gradient, need_expectation
 from ._protocol import Dynamics, State, Stepper, System
 from ._schedules import Schedule, elapsed, rates, steps_for
@@ -46,27 +45,23 @@ class DescentStepper(Stepper):
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         last = drive.rates.shape[0] - 1
-        pack, unpack = packing(state.params)
 
         def step(k, carry):
-            packed, sums, velocity = carry
-            params = unpack(packed)
+            params, sums, velocity = carry
             # One rate for all steps is not looked up at every one of them.
             lr = drive.rates[jnp.minimum(k - drive.start, last) if last else 0]
             grads = self._gradient(system, params, k)
             sums = system.add(sums, params, grads, lr)
-            move = pack(decayed(grads, params, self.weight_decay))
-            lr = after(grads, lr)
+            move = decayed(grads, params, self.weight_decay)
+            lr = _after(grads, lr)
             if self.momentum is not None:
                 move = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, move)
                 velocity = move
-            return jax.tree.map(lambda p, m: p - lr * m, packed, move), sums, velocity
+            return jax.tree.map(lambda p, m: p - lr * m, params, move), sums, velocity
 
-        remembers = self.momentum is not None
-        carry = (pack(state.params), state.sums, pack(state.memory) if remembers else None)
-        packed, sums, velocity = jax.lax.fori_loop(start, target, step, carry)
-        memory = unpack(velocity) if remembers else None
-        return State(unpack(packed), sums, target, memory, state.code)
+        carry = (state.params, state.sums, state.memory)
+        params, sums, memory = jax.lax.fori_loop(start, target, step, carry)
+        return State(params, sums, target, memory, state.code)
 
     def _gradient(self, system: System, params, step) -> Any:
         if self.noise is None:
@@ -160,6 +155,21 @@ class Descent(Dynamics):
 
     def clock(self, time: float) -> float:
         return max(1, steps_for(self.lr, time))
+
+
+def _after(grads, lr) -> Any:
+    """The learning rate, but not before the gradient is there (jax-level).
+
+    A layer can be changed in place only when nothing reads it any more. The compiler does not
+    order a step so that this is known: it copies all layers at every step instead, which costs as
+    much as the products. The gradient of the narrowest layer is the last to be known. 0 · x is
+    not folded away; where it is not 0, this step diverges anyway.
+    """
+    layers = [leaf for leaf in jax.tree.leaves(grads) if leaf.size > 1]
+    if not layers:
+        return lr
+    last = min(layers, key=lambda leaf: leaf.size)
+    return lr + 0.0 * last[(0,) * last.ndim]
 
 
 def _or_none(value: np.ndarray) -> np.ndarray | None:

@@ -1,27 +1,38 @@
 """The gradient of a problem's loss in a net's parameters."""
 
+import functools
 from typing import Any
 
 import jax
 
 from ..nets import LinearNet, Net
-from ..nets._base import as_matrix
+from ..nets._base import ChainNet, as_matrix
 from ..numerics.precision import require_float64
 from ..problems import Batch, Population, Problem
 from ..problems._base import Quadratic
+from ..problems._batch import weighted
 
 
 def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
     """The (stochastic) gradient in the parameters (jax-level).
 
     On linear nets it is formed once in predictor space and pulled back: no data through the
-    layers.
+    layers, unless a few samples become a few numbers by the first of them.
     """
     require_float64("gradbias.dynamics.gradient")
     if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
+        some = problem.some(batch)
+        if some is not None and isinstance(net, ChainNet) and net.chain[1] == 1:
+            X, Y, weight = some
+            outputs, pull = jax.vjp(lambda p: _through(net.factors(p), X), params)
+            return pull(2 * weight * weighted(outputs - Y, batch))[0]
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta, batch))[0]
     return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
+
+
+def _through(factors: list[Any], X) -> Any:
+    return functools.reduce(lambda outputs, factor: outputs @ factor, factors, X)
 
 
 def need_expectation(what: str, problem: Problem, net: Net) -> None:

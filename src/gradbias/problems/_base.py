@@ -105,6 +105,10 @@ class Quadratic(eqx.Module):
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
         """The gradient in a (d, k) predictor on one draw of the data (jax-level)."""
 
+    def some(self, batch: Batch | None) -> tuple[Any, Any, Any] | None:
+        """Inputs, labels and weight of a draw of some samples; None of all (jax-level)."""
+        return None
+
     @abc.abstractmethod
     def excess(self) -> Callable[[Any], Any]:
         """The map from a (d, k) predictor to its loss above the minimum.

@@ -35,17 +35,23 @@ class SpectralRegression(Quadratic, Rows):
         return self.labels.shape[1]
 
     def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
-        if batch is None or (batch.indices is None and batch.x is None):
+        some = self.some(batch)
+        if some is None:
             return self._on_all_rows(theta, batch)
+        X, Y, weight = some
+        # Contracting the first axis as it lies in memory: faster than X.T @ …
+        return 2 * weight * (weighted(X @ theta - Y, batch).T @ X).T
+
+    def some(self, batch: Batch | None) -> tuple[Any, Any, Any] | None:
+        if batch is None or (batch.indices is None and batch.x is None):
+            return None
         if batch.x is None:
             X, Y = self.scaled[batch.indices], self.labels[batch.indices]
         else:
             X, Y = batch.x, batch.y
         if batch.label_noise is not None:
             Y = Y + batch.label_noise
-        scale = 2 * self.weight * (self.n / X.shape[0])
-        # Contracting the first axis as it lies in memory: faster than X.T @ …
-        return scale * (weighted(X @ theta - Y, batch).T @ X).T
+        return X, Y, self.weight * (self.n / X.shape[0])
 
     def _on_all_rows(self, theta, batch: Batch | None) -> Any:
         noise = None if batch is None else batch.label_noise
