@@ -56,6 +56,25 @@ def test_one_kernel_gives_the_same_numbers(moves, one_by_one):
         np.testing.assert_allclose(whole[name].data["theta"], apart.data["theta"], rtol=1e-13)
 
 
+@pytest.mark.parametrize("moves", ["GD", "labels"])
+def test_members_alone_are_members_side_by_side(moves, one_by_one):
+    """Above a kilobyte each member is a kernel; one by one they run side by side."""
+    net = gb.Diagonal(100)
+    problem = gb.problems.gaussian(n=8, d=100, informative=2, key=0)
+
+    def build(seed):
+        start = gb.init.gaussian(net, 0.1, key=seed)
+        until = gb.Until(steps=100 + 50 * seed)
+        moved = MOVES[moves]
+        return gb.Setup(problem, net, start, moved, until, save_at=range(0, 101, 20), key=seed)
+
+    alone = gb.sweep(build, {"seed": range(3)})
+    one_by_one()
+    together = gb.sweep(build, {"seed": range(3)})
+    for name in ("theta", "theta_end", "status", "stopped_at"):
+        np.testing.assert_allclose(alone[name], together[name], rtol=1e-12)
+
+
 def traced(function, *args):
     """What the compiler would be given of function(steps, *args), all of them captured."""
     found = []

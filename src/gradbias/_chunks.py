@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._members import Stack, any_member, over_members
-from ._one_kernel import in_one_kernel
+from ._members import Stack, any_member, over_members, pick
+from ._one_kernel import can_be_one_kernel, in_one_kernel
 from ._views import Views
 from .dynamics import State, Stepper, System, gradient
 from .dynamics._gradient import decayed
 from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING, SPENT, STATIONARY
 from .nets._base import as_matrix
+
+TINY_BYTES = 1024  # of parameters: members below this are faster side by side than one by one
 
 
 class Plan(NamedTuple):
@@ -39,7 +41,7 @@ class How(NamedTuple):
     """How a chunk is compiled.
 
     Attributes:
-        side_by_side: do members advance in one loop, or one after the other?
+        side_by_side: may members advance in one loop? Else one after the other.
         keeps_states: are the states at the ends of segments handed out?
     """
 
@@ -106,6 +108,8 @@ def run_chunk(
         The states at the end and the trails of the segments, a row for each member. Of a segment
         that diverges, the state that it started from is kept.
     """
+    if how.side_by_side and _better_alone(members, states, plan, drives, ends):
+        how = how._replace(side_by_side=False)
 
     def member(own, seen, state, drive, ends):
         system, stepper = members.of(own)
@@ -129,6 +133,19 @@ def run_chunk(
 
     seen = None if views is None else views.members.own
     return over_members(member, how.side_by_side, members.own, seen, states, drives, ends)
+
+
+def _better_alone(members: Stack, states: State, plan: Plan, drives, ends: Ends) -> bool:
+    """Is each member a kernel of its own, and large enough to be as fast as many in one loop?"""
+    first = pick((members.own, states, drives, ends), 0)
+    if sum(leaf.nbytes for leaf in jax.tree.leaves(first[1].params)) <= TINY_BYTES:
+        return False
+    own, state, drive, own_ends = first
+    system, stepper = members.of(own)
+    start, target = plan.starts[0], plan.targets[0]
+    return can_be_one_kernel(
+        lambda: stepper.advance(system, state, start, target, drive, own_ends.goal)
+    )
 
 
 def _segment(

@@ -27,15 +27,20 @@ def in_one_kernel(function: Callable[[], Any]) -> Any:
     than their work. It can compile a call into a single one, but then has no matrix products of
     its libraries, and crashes at what it cannot do there: so all is looked at before.
     """
-    if jax.__version_info__[:2] != TRIED or jax.default_backend() != "cpu":
-        return function()
     jitted = jax.jit(function)
     if not _suits(jitted.trace().jaxpr):
         return jitted()
     return set_xla_metadata(jitted(), inlineable="false", xla_cpu_small_call="true")
 
 
+def can_be_one_kernel(function: Callable[[], Any]) -> bool:
+    """Would `in_one_kernel` make one kernel of it (jax-level)?"""
+    return _suits(jax.jit(function).trace().jaxpr)
+
+
 def _suits(closed: Any) -> bool:
+    if jax.__version_info__[:2] != TRIED or jax.default_backend() != "cpu":
+        return False
     inputs = [*closed.jaxpr.constvars, *closed.jaxpr.invars]
     size = sum(v.aval.size * v.aval.dtype.itemsize for v in inputs)
     if size > SMALL_BYTES or not _known(closed.jaxpr, loops=1):
