@@ -6,7 +6,9 @@ from typing import Any
 
 import jax
 from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import Literal, jaxprs_in_params
+from jax.extend.core import Literal
+
+from .numerics.jaxprs import inside
 
 SMALL_BYTES = 2**19  # of what goes in; starting a kernel is nothing beside work on more
 TRIED = (0, 10)  # the release of jax whose compiler is known to do all of this
@@ -62,7 +64,7 @@ def _is_known(equation: Any, loops: int) -> bool:
     if name not in {"jit", "while"}:
         return name in KNOWN
     loops -= name == "while"
-    return loops >= 0 and all(_known(part, loops) for part in jaxprs_in_params(equation.params))
+    return loops >= 0 and all(_known(part, loops) for part in inside(equation))
 
 
 def _thin(dot: Any) -> bool:

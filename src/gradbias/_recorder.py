@@ -7,11 +7,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jax.extend.core import jaxprs_in_params
 
 from ._members import pick, stack
 from ._setup import Setup
 from ._views import View, Views
+from .numerics.jaxprs import inside
 from .numerics.precision import to_numpy, traced
 from .observe._base import Function, OfPredictor
 from .observe._running import Running
@@ -184,7 +184,6 @@ def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
 
 def _calls_back(jaxpr: Any) -> bool:
     return any(
-        "callback" in equation.primitive.name
-        or any(map(_calls_back, jaxprs_in_params(equation.params)))
+        "callback" in equation.primitive.name or any(map(_calls_back, inside(equation)))
         for equation in jaxpr.eqns
     )
