@@ -46,6 +46,7 @@ def setup(net, moves):
     return gb.Setup(problem, net, start, moves, gb.Until(steps=200), key=2)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("moves", MOVES)
 def test_one_kernel_gives_the_same_numbers(moves, one_by_one):
     setups = {name: setup(net, MOVES[moves]) for name, net in NETS.items()}
