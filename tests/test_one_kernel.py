@@ -59,7 +59,7 @@ def test_one_kernel_gives_the_same_numbers(moves, one_by_one):
 
 @pytest.mark.parametrize("moves", ["GD", "labels"])
 def test_members_alone_are_members_side_by_side(moves, one_by_one):
-    """Above a kilobyte each member is a kernel; one by one they run side by side."""
+    """Above a kilobyte each member is a kernel of its own; without that, all share one loop."""
     net = gb.Diagonal(100)
     problem = gb.problems.gaussian(n=8, d=100, informative=2, key=0)
 

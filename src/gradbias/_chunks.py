@@ -1,8 +1,6 @@
 """The compiled part of a run: a chunk of segments, each ending where something is looked at."""
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._members import Stack, any_member, over_members, pick
+from ._members import Stack, any_member, bytes_of, over_members, pick
 from ._one_kernel import can_be_one_kernel, in_one_kernel
 from ._views import Views
 from .dynamics import State, Stepper, System, gradient
@@ -117,13 +115,18 @@ def run_chunk(
         def measure(state: State) -> dict[str, Any]:
             return {} if views is None else views.measure(seen, state.params)
 
+        shapes = jax.eval_shape(measure, state)
+
+        def nothing(state: State) -> dict[str, Any]:
+            return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
         def segment(state, piece):
             moved, gap, wanted = _segment(system, stepper, state, piece, drive, ends, how)
-            values = jax.lax.cond(wanted, measure, functools.partial(_zeros, measure), moved)
+            values = jax.lax.cond(wanted, measure, nothing, moved)
             return moved, _trail(moved, values, gap, how)
 
         def unused(state, piece):
-            return state, _trail(state, _zeros(measure, state), jnp.asarray(jnp.inf), how)
+            return state, _trail(state, nothing(state), jnp.asarray(jnp.inf), how)
 
         def slot(state, piece):
             used = piece.checks | piece.saves | (piece.targets > piece.starts)
@@ -137,10 +140,9 @@ def run_chunk(
 
 def _better_alone(members: Stack, states: State, plan: Plan, drives, ends: Ends) -> bool:
     """Is each member a kernel of its own, and large enough to be as fast as many in one loop?"""
-    first = pick((members.own, states, drives, ends), 0)
-    if sum(leaf.nbytes for leaf in jax.tree.leaves(first[1].params)) <= TINY_BYTES:
+    own, state, drive, own_ends = pick((members.own, states, drives, ends), 0)
+    if bytes_of(state.params) <= TINY_BYTES:
         return False
-    own, state, drive, own_ends = first
     system, stepper = members.of(own)
     start, target = plan.starts[0], plan.targets[0]
     return can_be_one_kernel(
@@ -183,11 +185,6 @@ def _segment(
 def _trail(state: State, values: dict[str, Any], gap, how: How) -> Trail:
     params = state.params if how.keeps_states else None
     return Trail(values, params, state.sums, state.clock, gap, state.code)
-
-
-def _zeros(measure: Callable[[State], Any], state: State) -> Any:
-    shapes = jax.eval_shape(measure, state)
-    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 class Slope(NamedTuple):

@@ -18,7 +18,7 @@ from ._chunks import (
     run_chunk,
     segments_that_fit,
 )
-from ._members import Stack, fits_side_by_side, pick, stack
+from ._members import Stack, bytes_of, fits_side_by_side, pick, stack
 from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
@@ -125,8 +125,7 @@ class Ensemble:
     def segment_bytes(self, states: State, recorder: Recorder) -> int:
         """What a segment hands out."""
         params = states.params if self.keeps_states(recorder) else None
-        kept = jax.tree.leaves((params, states.sums))
-        return recorder.row_bytes + sum(leaf.nbytes for leaf in kept)
+        return recorder.row_bytes + bytes_of((params, states.sums))
 
     def keeps_states(self, recorder: Recorder) -> bool:
         """Does anybody need the states at the ends of segments?"""
@@ -296,9 +295,8 @@ class _Saves:
         """Of some members, the rows of the record that these segments are."""
         if len(members):
             rows, slots = np.transpose(saves)
-            # A slice is looked at where it lies, a list of members is copied first.
-            chosen = slice(None) if len(members) == len(self.clocks) else members[:, None]
-            values, params = pick((trail.values | trail.sums, trail.params), (chosen, slots))
+            chosen = np.ix_(members, slots)
+            values, params = pick((trail.values | trail.sums, trail.params), chosen)
             self.recorder.take(members, rows, values, params)
 
 

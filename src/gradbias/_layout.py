@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ._drive import Start
-from ._members import VMAP_BYTES, names_of, same, shape_of
+from ._members import VMAP_BYTES, bytes_of, names_of, same, shape_of
 from ._pieces import Outline, outline_of
 from ._roster import Roster
 from ._simulate import Own
@@ -239,7 +239,7 @@ def _differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 
 def _size(start: Start, outline: Outline, cost: float) -> int:
     """How many members run together: bounded in memory, and in the time that a crash costs."""
-    state, rows = _bytes(start), len(start.setup.save_at) + 1
+    state, rows = bytes_of(start.params), len(start.setup.save_at) + 1
     by_memory = CHUNK_BYTES // (state + rows * outline.bytes)
     by_time = CHUNK_SECONDS / cost
     least = LEAST if state <= VMAP_BYTES else 1
@@ -252,9 +252,5 @@ def _seconds(start: Start) -> float:
     steps = setup.limit if start.dynamics.counts_steps else UNKNOWN_STEPS
     quick = isinstance(setup.net, LinearNet) and isinstance(setup.problem, Quadratic)
     samples = 1 if quick else getattr(setup.problem, "n", 1)
-    step = STEP_SECONDS + samples * _bytes(start) / BYTES_PER_SECOND
+    step = STEP_SECONDS + samples * bytes_of(start.params) / BYTES_PER_SECOND
     return step * (10**6 if steps is None else steps)
-
-
-def _bytes(start: Start) -> int:
-    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(start.params))

@@ -72,8 +72,12 @@ def any_member(flag, side_by_side: bool) -> Any:
 
 def fits_side_by_side(tree: Any, members: int) -> bool:
     """Should members of this size advance side by side? Decided by a member's bytes alone."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if eqx.is_array(leaf))
-    return members > 1 and size <= VMAP_BYTES
+    return members > 1 and bytes_of(tree) <= VMAP_BYTES
+
+
+def bytes_of(tree: Any) -> int:
+    """Of all arrays in it."""
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if eqx.is_array(leaf))
 
 
 def pick(tree: Any, members: Any) -> Any:

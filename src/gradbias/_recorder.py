@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ._members import pick, stack
+from ._members import bytes_of, pick, stack
 from ._setup import Setup
 from ._views import View, Views
 from .numerics.jaxprs import inside
@@ -57,7 +57,7 @@ class Recorder:
         traced = [name for name, size in sizes.items() if size is not None]
         self.plain = {name: [b[name] for b in bound] for name in bound[0] if name not in traced}
         if all(isinstance(bound[0][name], OfPredictor) for name in traced):
-            wide = _bytes(lifts[0]) > WIDE_BYTES
+            wide = bytes_of(lifts[0]) > WIDE_BYTES
             lifts = [lift.for_predictor() for lift in lifts] if wide else lifts
         views = [
             View({name: b[name] for name in traced}, setup.problem, setup.net, lift)
@@ -79,8 +79,7 @@ class Recorder:
             values: what was measured, and the sums, (members, rows, …).
             params: the states, (members, rows, …); looked at by plain observables only.
         """
-        every = len(members) == self.seen.shape[1]
-        where = (slice(None), rows) if every else np.ix_(members, rows)
+        where = np.ix_(members, rows)
         self.seen[where] = True
         if self.plain:
             values = values | self._measure_plain(members, params)
@@ -132,10 +131,6 @@ def bound_record(setup: Setup) -> dict[str, Any]:
         for name, f in setup.record.items()
         if not isinstance(f, Running)
     }
-
-
-def _bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
 def _stacked(name: str, values: list[Any]) -> Any:

@@ -1,6 +1,7 @@
 """The gradient of a problem's loss in a net's parameters."""
 
 import functools
+import operator
 from typing import Any
 
 import jax
@@ -24,15 +25,13 @@ def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
         some = problem.some(batch)
         if some is not None and isinstance(net, ChainNet) and net.chain[1] == 1:
             X, Y, weight = some
-            outputs, pull = jax.vjp(lambda p: _through(net.factors(p), X), params)
+            outputs, pull = jax.vjp(
+                lambda p: functools.reduce(operator.matmul, net.factors(p), X), params
+            )
             return pull(2 * weight * weighted(outputs - Y, batch))[0]
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta, batch))[0]
     return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
-
-
-def _through(factors: list[Any], X) -> Any:
-    return functools.reduce(lambda outputs, factor: outputs @ factor, factors, X)
 
 
 def need_expectation(what: str, problem: Problem, net: Net) -> None:
