@@ -25,7 +25,7 @@ def ends(problem, net, params, dynamics, steps, members, measure, key=0):
     keys = counter.fold(counter.seed(key), np.arange(members))
     with gb.float64():
         stepper = dynamics.stepper(params, 0)
-        drive, _ = dynamics.drive(_first(params, None), steps, steps)
+        drive, _ = dynamics.drive(0, None, steps, steps)
         values = _ends(system(problem, net), stepper, params, keys, steps, drive, measure)
         return jax.tree.map(np.asarray, values)
 

@@ -19,8 +19,8 @@ import numpy as np
 from ._setup import Setup
 from .numerics import checks
 
-PARTS = ("problem", "net", "params", "dynamics", "until", "record", "save_at", "key")
-OWN = ("params", "key")  # parts that members mostly have each for itself
+COMMON = ("problem", "net", "dynamics", "until", "record", "save_at")  # parts of a setup
+OWN = ("params", "key")  # those that members mostly have each for itself
 PLAIN = (bool, int, float, complex, str, bytes)
 SHOWN = 4  # numbers of an array that are shown; larger ones are known by their hash
 DEPTH = 12  # of objects inside objects
@@ -72,9 +72,21 @@ class Reader:
 
     def read(self, setup: Setup) -> Lines:
         """The lines of a setup, by the path of what they describe."""
+        return self.read_shared(setup) | self.read_own(setup)
+
+    def read_shared(self, setup: Setup) -> Lines:
+        """The lines of what setups may have in common: all that is not numbers."""
         self.shared, self.replaced, self.arrays, self.changed = {}, {}, {}, set()
+        names = COMMON if _is_dict_of_arrays(setup.params) else (*COMMON, "params")
+        return self._lines(setup, names)
+
+    def read_own(self, setup: Setup) -> Lines:
+        """The lines of what they mostly have each for itself."""
+        return self._lines(setup, OWN)
+
+    def _lines(self, setup: Setup, names: tuple[str, ...]) -> Lines:
         lines: Lines = {}
-        for name in PARTS:
+        for name in names:
             part, known = getattr(setup, name), self.parts.get(name)
             if known is None or known.value is not part:
                 known = self._part(name, part, known)
@@ -82,6 +94,9 @@ class Reader:
         return lines
 
     def _part(self, name: str, part: Any, before: Part | None) -> Part:
+        if before is not None and name not in OWN and _clearly_equal(part, before.value):
+            self.shared[name] = before.value
+            return before
         self.opaque, self.kinds, replaced = False, [], dict(self.replaced)
         found: Lines = {}
         _Walk(self, found).visit(name, part)
@@ -194,6 +209,28 @@ class _Walk:
             self.reader.canonical(function, found, path)
         self.reader.opaque |= before
         self.lines.update(found)
+
+
+def _clearly_equal(a: Any, b: Any) -> bool:
+    """Are these equal, seen at a glance? If not, a walk through both may still say so.
+
+    The same object need not be equal to what it was: only of plain values is that certain.
+    """
+    if type(a) is not type(b):
+        return False
+    if a is None or isinstance(a, PLAIN):
+        return repr(a) == repr(b)  # as they are read: 0.0 is not −0.0
+    if isinstance(a, np.ndarray):
+        return a.ndim == 0 == b.ndim and repr(a.item()) == repr(b.item())
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(map(_clearly_equal, a.values(), b.values()))
+    if dataclasses.is_dataclass(a) and _from_a_library(type(a)):
+        return all(_clearly_equal(getattr(a, n), getattr(b, n)) for n in _fields(type(a)))
+    return False
+
+
+def _is_dict_of_arrays(value: Any) -> bool:
+    return type(value) is dict and all(isinstance(item, np.ndarray) for item in value.values())
 
 
 def _items(value: Any) -> list[tuple[str, Any]] | None:

@@ -18,7 +18,7 @@ from ._chunks import (
     run_chunk,
     segments_that_fit,
 )
-from ._members import Stack, bytes_of, fits_side_by_side, pick, stack
+from ._members import Stack, block, bytes_of, fits_side_by_side, pick, stack
 from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
@@ -97,7 +97,6 @@ class Ensemble:
         rests = np.asarray([start.dynamics.may_rest for start in starts])
         self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests)
         self.unlimited = np.asarray([s.limit is None for s in self.setups])
-        self.drivers = [start.dynamics.drive for start in starts]
         self.params = stack_all([start.params for start in starts])
         self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
@@ -133,10 +132,18 @@ class Ensemble:
 
     def drives(self, states: State, calls: int) -> tuple[Any, float]:
         """What the next stretch of every member needs, and how far it serves."""
-        leaves, structure = jax.tree.flatten(states)
-        limits, each = self.ends.limit.tolist(), []
-        for drive, limit, *own in zip(self.drivers, limits, *leaves, strict=True):
-            each.append(drive(jax.tree.unflatten(structure, own), calls, limit))
+        leaves, structure = jax.tree.flatten(states.memory)
+        clocks, limits = states.clock.tolist(), self.ends.limit.tolist()
+        each: list[tuple[Any, float]] = []
+        before = None
+        for m, (start, clock, limit) in enumerate(zip(self.starts, clocks, limits, strict=True)):
+            asked = id(start.dynamics), clock, limit
+            if leaves or asked != before:
+                memory = jax.tree.unflatten(structure, [leaf[m] for leaf in leaves])
+                each.append(start.dynamics.drive(clock, memory, calls, limit))
+            else:  # what the member before it needs
+                each.append(each[-1])
+            before = asked
         # A member that has stopped stays where it is and must not hold the others back.
         served = min(each[m][1] for m in np.flatnonzero(states.code == RUNNING))
         return stack_all([inputs for inputs, _ in each]), served
@@ -286,16 +293,15 @@ class _Saves:
         """States that no longer move are those of all later saves; the end has a row of its own."""
         still = np.isin(states.code, [STATIONARY, FLOOR] + ([] if counts else [CONVERGED]))
         later = np.stack(self.clocks) > states.clock[:, None]  # (members, saves)
-        for row in np.flatnonzero((later & still[:, None]).any(axis=0)).tolist():
-            self._hand_over(np.flatnonzero(later[:, row] & still), [(row, 0)], there)
         everyone = np.arange(len(self.clocks))
         self._hand_over(everyone, [(self.recorder.total - 1, 0)], there)
+        self.recorder.repeat_end(later & still[:, None])
 
     def _hand_over(self, members: np.ndarray, saves: list[tuple[int, int]], trail: Trail) -> None:
         """Of some members, the rows of the record that these segments are."""
         if len(members):
             rows, slots = np.transpose(saves)
-            chosen = np.ix_(members, slots)
+            chosen = block(members, slots)
             values, params = pick((trail.values | trail.sums, trail.params), chosen)
             self.recorder.take(members, rows, values, params)
 

@@ -3,17 +3,17 @@
 import copy
 from typing import Any
 
-from ._content import PARTS, Lines, Reader
+from ._content import COMMON, OWN, Lines, Reader
 from ._setup import Setup
 
 
 def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:
-    """The setup, with parts and functions read before in place of equal new ones, and its content.
+    """The setup, with parts and functions read before in place of equal new ones, and its lines.
 
     What is made of one object is made once for all members that share it. And jax compiles again
     for every new function object, even if its code is the same.
     """
-    lines = reader.read(setup)
+    lines = reader.read_shared(setup)
     if reader.shared:
         setup = copy.copy(setup)
         vars(setup).update(reader.shared)
@@ -21,7 +21,7 @@ def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:
         return setup, lines
     memo: dict[int, Any] = {id(array): array for array in reader.arrays.values()}
     memo |= reader.replaced
-    for name in PARTS:
+    for name in (*COMMON, *OWN):
         if name not in reader.changed:
             part = getattr(setup, name)
             memo[id(part)] = part

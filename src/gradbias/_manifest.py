@@ -24,8 +24,9 @@ class Table:
                 self.columns[name] = _Column(self.count)
             self.columns[name].add(line)
         self.count += 1
-        for column in self.columns.values():
-            column.fill(self.count)
+        if len(self.columns) > len(lines):
+            for column in self.columns.values():
+                column.fill(self.count)
 
     def difference(self, member: int, lines: Lines) -> str | None:
         """The first line in which a member differs from what the table says."""

@@ -14,6 +14,7 @@ from ._grid import Grid
 from ._run import CONVENTION, variables_of, versions
 from ._simulate import Done
 from ._status import Ending
+from ._views import trace_measurement
 
 LARGE_BYTES = 2**31  # results that get a warning before they are collected in memory
 
@@ -56,11 +57,8 @@ def outline_of(start: Start) -> Outline:
     setup, shapes = start.setup, {}
     for name, f in start.record.items():
         try:
-            shapes[name] = jax.eval_shape(
-                lambda problem, params, f=f: f(problem, setup.net, params),
-                setup.problem,
-                setup.params,
-            )
+            traced = trace_measurement(f, setup.problem, setup.net, setup.params)
+            shapes[name] = traced.out_info
         except Exception:  # a run of it says what is wrong, in the user's own words
             continue
     if start.system.tally is not None:

@@ -8,11 +8,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ._members import bytes_of, pick, stack
+from ._members import block, bytes_of, pick, stack
 from ._setup import Setup
-from ._views import View, Views
+from ._views import View, Views, trace_measurement
 from .numerics.jaxprs import inside
-from .numerics.precision import to_numpy, traced
+from .numerics.precision import to_numpy, warn_of_single
 from .observe._base import Function, OfPredictor
 from .observe._running import Running
 
@@ -79,7 +79,7 @@ class Recorder:
             values: what was measured, and the sums, (members, rows, …).
             params: the states, (members, rows, …); looked at by plain observables only.
         """
-        where = np.ix_(members, rows)
+        where = block(members, rows)
         self.seen[where] = True
         if self.plain:
             values = values | self._measure_plain(members, params)
@@ -89,6 +89,17 @@ class Recorder:
                 if array.shape[2:] != leaf.shape[2:]:
                     raise _uneven(name, f"{array.shape[2:]} and {leaf.shape[2:]}")
                 array[where] = leaf
+
+    def repeat_end(self, where: np.ndarray) -> None:
+        """What was measured at the end of members holds at these of their saves, too.
+
+        Args:
+            where: (members, saves), which.
+        """
+        where = np.pad(where, ((0, 0), (0, 1)))
+        self.seen |= where
+        for array in jax.tree.leaves(self.results):
+            array[where] = np.broadcast_to(array[:, -1:], array.shape)[where]
 
     def finish(self) -> dict[str, Any]:
         """The arrays, with NaN where a member was not at a save."""
@@ -152,21 +163,17 @@ def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
     That is where jax cannot trace it, and where the program would call Python back: from a thread
     that knows nothing of float64. Also warns before results that fill the memory are collected.
     """
-    net = setup.net
     try:
-        closed, shapes = traced(
-            f"record[{name!r}]",
-            lambda problem, params: observable(problem, net, params),
-            setup.problem,
-            setup.params,
-        )
+        traced = trace_measurement(observable, setup.problem, setup.net, setup.params)
     except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
         return None
     except Exception as error:
         raise ValueError(f"record[{name!r}] cannot be measured: {error}") from error
-    if any(np.issubdtype(s.dtype, np.complexfloating) for s in jax.tree.leaves(shapes)):
+    warn_of_single(f"record[{name!r}]", [*traced.jaxpr.consts, *jax.tree.leaves(observable)])
+    shapes = jax.tree.leaves(traced.out_info)
+    if any(np.issubdtype(s.dtype, np.complexfloating) for s in shapes):
         raise ValueError(f"record[{name!r}] must be real, got complex numbers")
-    size = 8 * sum(int(np.prod(s.shape)) for s in jax.tree.leaves(shapes))
+    size = 8 * sum(int(np.prod(s.shape)) for s in shapes)
     if size * len(setup.save_at) > LARGE_BYTES:
         warnings.warn(
             f"record[{name!r}] will take {size * len(setup.save_at) / 2**30:.1f} GiB "
@@ -174,7 +181,7 @@ def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
             "observable that says less, would do with less",
             stacklevel=4,
         )
-    return None if _calls_back(closed.jaxpr) else size
+    return None if _calls_back(traced.jaxpr.jaxpr) else size
 
 
 def _calls_back(jaxpr: Any) -> bool:

@@ -31,15 +31,17 @@ class Roster:
         build: makes the setup of a point.
         grid: the points.
         record: what to save; None for what each setup says.
+        stored: is their content to be kept with the results?
 
     Attributes:
-        table: the content of every member.
+        table: the content of every member; of those that wait in memory, without a store, only
+            what is not their own.
         saves: where each member saves, and the gradient-flow times of that.
         axis: "step" or "time".
     """
 
-    def __init__(self, build: Build, grid: Grid, record: Any):
-        self.build, self.grid, self.record = build, grid, record
+    def __init__(self, build: Build, grid: Grid, record: Any, stored: bool):
+        self.build, self.grid, self.record, self.stored = build, grid, record, stored
         self.reader, self.table = Reader(), Table()
         self.kept: dict[int, Start] = {}
         self.last: Start | None = None
@@ -52,14 +54,15 @@ class Roster:
         """Build a member for the first time."""
         setup, lines = interned(self._built(member), self.reader)
         self._check_alike(setup, member)
-        self.table.add(lines)
         self.keys.add(setup.key)
         replayed = isinstance(getattr(setup.dynamics, "noise", None), Replay)
         self.random |= setup.dynamics.draws and not replayed
         self._note_saves(setup)
         self.net, self.rows = self.net or setup.net, len(setup.save_at) + 1
         start = self._started(setup)
-        self._keep(member, start)
+        if not self._keep(member, start) or self.stored:
+            lines |= self.reader.read_own(setup)
+        self.table.add(lines)
         return start
 
     def start(self, member: int) -> Start:
@@ -67,7 +70,7 @@ class Roster:
         if member in self.kept:
             return self.kept[member]
         setup, lines = interned(self._built(member), self.reader)
-        changed = self.table.difference(member, lines)
+        changed = self.table.difference(member, lines | self.reader.read_own(setup))
         if changed is not None:
             raise ValueError(
                 f"build must return the same Setup whenever it is called, but at "
@@ -137,7 +140,7 @@ class Roster:
         pairs = zip(first, here, strict=True)
         self.saves.append(tuple(a if np.array_equal(a, b) else b for a, b in pairs))  # pyright: ignore[reportArgumentType]
 
-    def _keep(self, member: int, start: Start) -> None:
+    def _keep(self, member: int, start: Start) -> bool:
         """Keep it if there is room; arrays that members share count once."""
         held = (start.setup.problem, start.system, start.record, start.setup.params, start.params)
         parts = [part for part in (*held, start.lift) if id(part) not in self.owned]
@@ -148,3 +151,4 @@ class Roster:
             self.free -= size
             self.owned.update(new, map(id, parts))
             self.kept[member] = start
+        return member in self.kept

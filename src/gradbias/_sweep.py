@@ -61,7 +61,7 @@ def sweep(
     grid = Grid.of(over)
     check_executor(executor)
     chunk = None if chunk is None else checks.integer("chunk", chunk, at_least=1)
-    roster = Roster(build, grid, record)
+    roster = Roster(build, grid, record, stored=store is not None)
     chunks = chunks_of(roster, chunk)
     check_names(grid, [(c.members[0], c.group.outline) for c in chunks])
     roster.warn_of_equal_keys()

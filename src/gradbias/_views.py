@@ -1,9 +1,11 @@
 """What observables are called with, and what they say of a state."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+from jax.stages import Traced
 
 from ._members import Stack
 from .observe._base import OfPredictor
@@ -16,6 +18,20 @@ class View(NamedTuple):
     problem: Any
     net: Any
     lift: Any
+
+
+def trace_measurement(observable: Any, problem: Any, net: Any, params: Any) -> Traced:
+    """What jax makes of an observable; asked again for equal shapes, it remembers."""
+    arrays, rest = eqx.partition((observable, problem, net, params), eqx.is_array)
+    leaves, structure = jax.tree.flatten(rest)
+    return _measurement.trace(arrays, structure, tuple(leaves))
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _measurement(arrays: Any, structure: Any, leaves: tuple[Any, ...]) -> Any:
+    rest = jax.tree.unflatten(structure, leaves)
+    observable, problem, net, params = eqx.combine(arrays, rest)
+    return observable(problem, net, params)
 
 
 class Views(eqx.Module):

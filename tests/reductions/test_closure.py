@@ -6,7 +6,13 @@ import scipy.stats
 
 import gradbias as gb
 from gradbias.reductions import Frame, reduce, rounded
-from gradbias.reductions._closure import _span, invariance_residual, invariant_bases, unit
+from gradbias.reductions._closure import (
+    _extended,
+    _span,
+    invariance_residual,
+    invariant_bases,
+    unit,
+)
 
 
 def problem(n=10, d=30):
@@ -71,6 +77,28 @@ def test_a_column_that_depends_on_the_others_adds_no_direction():
     columns[:, -1] = columns[:, :-1].sum(axis=1)
     basis = _span(columns)
     assert basis is not None and basis.shape == (200, 11)
+
+
+@pytest.mark.parametrize("seen", [1.0, 1e-2, 1e-5, 1e-11])
+def test_a_subspace_grows_by_what_is_new(seen):
+    """The old directions again, and one new one of which the columns show this much."""
+    rng = np.random.default_rng(2)
+    frame = np.linalg.qr(rng.normal(size=(60, 5)))[0]
+    basis, new = frame[:, :4], frame[:, 4:]
+    columns = np.concatenate([basis @ rng.normal(size=(4, 6)), basis[:, :1] + seen * new], axis=1)
+    grown = _extended(basis, columns)
+    assert grown is not None and grown.shape == (60, 5)
+    np.testing.assert_allclose(grown.T @ grown, np.eye(5), atol=4e-15)
+    assert np.linalg.norm(frame - grown @ (grown.T @ frame), 2) < 1e-14 / seen
+
+
+def test_a_subspace_does_not_grow_by_rounding():
+    rng = np.random.default_rng(3)
+    basis = np.linalg.qr(rng.normal(size=(60, 4)))[0]
+    again = _extended(basis, basis @ rng.normal(size=(4, 9)) + 1e-15 * rng.normal(size=(60, 9)))
+    assert again is basis
+    whole = _extended(basis, rng.normal(size=(60, 56)))
+    assert whole is None
 
 
 def test_hidden_sizes_are_rounded_up_and_lifted_to_the_same_parameters():

@@ -164,7 +164,7 @@ def _chunks(make, over, chunk):
     from gradbias.numerics.precision import float64
 
     with float64():
-        return _layout.chunks_of(Roster(make, Grid.of(over), None), chunk)
+        return _layout.chunks_of(Roster(make, Grid.of(over), None, stored=False), chunk)
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_equal_functions_become_one_and_others_do_not():
     assert again.record == first.record
     assert again.problem is PROBLEM
     assert again.params is given.params
-    assert lines == Reader().read(again)
+    assert lines == Reader().read_shared(again)
 
 
 def test_what_cannot_be_compared_is_never_taken_for_equal():

@@ -18,7 +18,7 @@ X = np.random.default_rng(1).normal(size=(6, 4))
 def starts_of(build, seeds):
     """The starts of all members of a sweep over `seeds`."""
     with gb.float64():
-        roster = Roster(build, Grid.of({"seed": seeds}), None)
+        roster = Roster(build, Grid.of({"seed": seeds}), None, stored=False)
         return [start for chunk in chunks_of(roster, None) for start in chunk.starts(roster)]
 
 

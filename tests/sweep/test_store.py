@@ -294,7 +294,7 @@ def test_a_job_and_its_code_survive_the_journey():
         return build(rate, seed, record={"x": inner})
 
     with float64():
-        roster = Roster(make, Grid.of(OVER), None)
+        roster = Roster(make, Grid.of(OVER), None, stored=True)
         chunks = chunks_of(roster, 3)
         assert len(chunks) == 3  # equal functions are one function
         starts = [chunk.starts(roster) for chunk in chunks]

@@ -117,9 +117,7 @@ class Descent(Dynamics):
         if callable(self.lr):
             rates(self.lr, 0, int(min(LOOKAHEAD, np.inf if limit is None else limit)))
         if self.noise is not None:
-            # noise.check would be a PyTree, for 20 µs a member.
-            steps = None if limit is None else int(limit)
-            type(self.noise).check(self.noise, problem, steps)
+            self.noise.check(problem, None if limit is None else int(limit))
         if not isinstance(self.noise, DataNoise):
             need_expectation("Descent without data noise", problem, net)
 
@@ -141,8 +139,8 @@ class Descent(Dynamics):
             return self
         return Descent(self.lr, noise, self.momentum, self.weight_decay)  # pyright: ignore[reportArgumentType]
 
-    def drive(self, state: State, calls: int, limit: float) -> tuple[Drive, float]:
-        start = int(state.clock)
+    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Drive, float]:
+        start = int(clock)
         if not callable(self.lr):
             return Drive(np.asarray(start), self.lr[None]), start + calls
         # A schedule may end with the run: never ask it for more.

@@ -99,8 +99,8 @@ class Diffusion(Dynamics):
             return None
         return Diffusion(float(self.lr), noise, float(self.dt), float(self.weight_decay))
 
-    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
-        return None, int(state.clock) + calls
+    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+        return None, clock + calls
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return np.asarray(clock) * float(self.dt)

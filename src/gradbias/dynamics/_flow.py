@@ -197,8 +197,8 @@ class Flow(Dynamics):
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self
 
-    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
-        return state.memory.taken + calls, np.inf
+    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+        return memory.taken + calls, np.inf
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return np.asarray(clock)

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
+from ..numerics.modules import Module
 from ..problems import Problem
 
 # How a state came to rest; RUNNING means that it has not.
@@ -34,7 +35,7 @@ class State(NamedTuple):
     code: Any
 
 
-class Gap(eqx.Module):
+class Gap(Module):
     """How far the loss is above its minimum; the loss itself where the minimum is unknown.
 
     Attributes:
@@ -54,7 +55,7 @@ class Gap(eqx.Module):
         return self.excess(theta[:, None] if theta.ndim == 1 else theta)
 
 
-class System(eqx.Module):
+class System(Module):
     """What moves, in the coordinates it is computed in.
 
     Attributes:
@@ -77,7 +78,7 @@ class System(eqx.Module):
         return jax.tree.map(jnp.add, sums, self.tally(params, grads, lr))
 
 
-class Stepper(eqx.Module):
+class Stepper(Module):
     """The compiled half of a dynamics: a PyTree whose arrays may differ without recompiling."""
 
     weight_decay: eqx.AbstractVar[Any]
@@ -101,7 +102,7 @@ class Stepper(eqx.Module):
         """
 
 
-class Dynamics(eqx.Module):
+class Dynamics(Module):
     """How parameters move.
 
     Results are laid out over steps (`axis = "step"`) or time (`"time"`). The clock of a run counts
@@ -109,13 +110,6 @@ class Dynamics(eqx.Module):
     its minimum all along (`at_minimum`), a gap cannot end a run. `not_closed` says why there is no
     exact closure, where that is not the noise's fault.
     """
-
-    if not TYPE_CHECKING:
-
-        def __getattribute__(self, name: str) -> Any:
-            # Methods as Python makes them. Equinox makes each a PyTree when it is looked up, for
-            # 50 µs: only the stepper goes into compiled code, and a sweep has many members.
-            return object.__getattribute__(self, name)
 
     axis: ClassVar[Literal["step", "time"]]
     counts_steps: ClassVar[bool]
@@ -146,11 +140,12 @@ class Dynamics(eqx.Module):
         return False
 
     @abc.abstractmethod
-    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
-        """What a stretch that starts at `state` needs, and the clock up to which it serves.
+    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+        """What a stretch needs, and the clock up to which it serves.
 
         Args:
-            state: where the stretch starts, with NumPy leaves.
+            clock: where the stretch starts.
+            memory: the stepper's there, with NumPy leaves.
             calls: how many steps the stretch may take.
             limit: the clock at which the run ends at the latest.
         """

@@ -67,7 +67,7 @@ def balanced(
 def _predictor(net: Rank1 | TwoLayer | Deep, theta0: ArrayLike) -> np.ndarray:
     d, k = net.chain[0], net.chain[-1]
     theta = checks.array("theta0", theta0, ndim=(1, 2) if k == 1 else (2,))
-    theta = checks.array("theta0", theta, shape=(d, k)[: theta.ndim]).reshape(d, k)
+    theta = checks.shaped("theta0", theta, (d, k)[: theta.ndim]).reshape(d, k)
     if not np.isfinite(_norm(theta)):
         raise ValueError("theta0 must have a norm within the range of float64, got one beyond it")
     if len(net.chain) > 2 and not theta.any():

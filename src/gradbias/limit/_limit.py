@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..dynamics._protocol import Dynamics, State, Stepper
+from ..dynamics._protocol import Dynamics, Stepper
 from ..nets import LinearNet, Net
 from ..noise import DataNoise, LabelNoise, Noise, Replay
 from ..numerics import checks, counter
@@ -108,10 +108,10 @@ class Limit(Dynamics):
     def in_basis(self, basis: np.ndarray) -> None:
         return None
 
-    def drive(self, state: State, calls: int, limit: float) -> tuple[Any, float]:
+    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
         if self.dt is None:
-            return state.memory.taken + calls, np.inf
-        return None, int(state.clock) + calls
+            return memory.taken + calls, np.inf
+        return None, clock + calls
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         """The time t = k·lr² of these clock values."""

@@ -3,14 +3,13 @@
 import abc
 from typing import Any
 
-import equinox as eqx
-
+from ..numerics.modules import Module
 from ._symmetries import Symmetry
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Net(eqx.Module):
+class Net(Module):
     """A model f(params, X) with outputs (n, k) or (n,).
 
     Subclass it for an own non-linear net: fields are its sizes, `__call__` is the model.

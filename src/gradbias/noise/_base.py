@@ -3,16 +3,16 @@
 import abc
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 
 from ..nets import Net
+from ..numerics.modules import Module
 from ..numerics.precision import host, require_float64
 from ..problems import Batch, Problem
 from ._spread import Spread
 
 
-class Noise(eqx.Module):
+class Noise(Module):
     """Where the randomness of a step comes from: `DataNoise` or `ParameterNoise`.
 
     Attributes:

@@ -40,7 +40,7 @@ class ParameterNoise(Noise):
         return None
 
     def spread(self, problem) -> Spread:
-        return FactorSpread(self.factor)
+        return FactorSpread(self)
 
     @host
     def covariance(self, problem: Problem, net: Net, params: Any) -> np.ndarray:

@@ -97,16 +97,16 @@ class FreshSpread(Spread):
 
 
 class FactorSpread(Spread):
-    """σ given as a dense (D, m) matrix, a function of (problem, net, params)."""
+    """σ given as a dense (D, m) matrix, the `factor` of a law."""
 
-    matrix: Callable[..., Any]
+    law: Any
 
     def size(self, problem, net, params) -> tuple[int, ...]:
-        return jax.eval_shape(self.matrix, problem, net, params).shape[1:]
+        return jax.eval_shape(self.law.factor, problem, net, params).shape[1:]
 
     def kick(self, problem, net, params, z) -> Any:
         _, shaped = ravel_pytree(params)
-        return shaped(jnp.asarray(self.matrix(problem, net, params)) @ z)
+        return shaped(jnp.asarray(self.law.factor(problem, net, params)) @ z)
 
 
 def refuse_nonlinear(net: Net) -> None:

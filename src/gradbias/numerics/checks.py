@@ -1,5 +1,6 @@
 """Arguments: what was given, what is needed, said before anything is compiled."""
 
+import math
 import sys
 import warnings
 from collections.abc import Sequence
@@ -64,18 +65,28 @@ def array(
             "Make it in float64 to keep all digits.",
             stacklevel=3,
         )
-    with np.errstate(over="ignore"):  # too large for float64: said below
-        result = np.array(given, dtype=np.float64)
+    if given.dtype == np.float64:
+        result = given.copy(order="K")
+    else:
+        with np.errstate(over="ignore"):  # too large for float64: said below
+            result = np.array(given, dtype=np.float64)
     if ndim is not None and result.ndim not in ndim:
         need = " or ".join(str(n) for n in ndim)
         raise ValueError(f"{name} must have {need} axes, got shape {result.shape}")
-    if shape is not None and not _fits(result.shape, shape):
-        raise ValueError(f"{name} must have shape {_shape_words(shape)}, got {result.shape}")
+    if shape is not None:
+        shaped(name, result, shape)
     if not np.isfinite(result).all():
         where = np.argwhere(~np.isfinite(np.atleast_1d(result)))[0].tolist()
         bad = np.atleast_1d(result)[tuple(where)]
         raise ValueError(f"{name} must be finite, got {bad} at index {where}")
     return result
+
+
+def shaped(name: str, value: np.ndarray, shape: Shape) -> np.ndarray:
+    """An array that has this shape, or a ValueError that says so."""
+    if not _fits(value.shape, shape):
+        raise ValueError(f"{name} must have shape {_shape_words(shape)}, got {value.shape}")
+    return value
 
 
 def _fits(got: tuple[int, ...], need: Shape) -> bool:
@@ -95,22 +106,26 @@ def number(
     """`value` as a finite float within its bounds, or a ValueError that says why not."""
     refuse_tracer(name, value)
     try:
-        if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:
+        if isinstance(value, (str, bytes, bool)) or (
+            not isinstance(value, (int, float)) and np.ndim(value) != 0
+        ):
             raise TypeError
         result = float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"{name} must be a number, got {type(value).__name__} {value!r:.80}"
         ) from None
-    bounds = [
-        (above is not None and not result > above, f"greater than {above}"),
-        (at_least is not None and not result >= at_least, f"at least {at_least}"),
-        (below is not None and not result < below, f"less than {below}"),
-        (not np.isfinite(result), "finite"),
-    ]
-    for broken, need in bounds:
-        if broken:
-            raise ValueError(f"{name} must be {need}, got {result}")
+    need = None
+    if above is not None and not result > above:
+        need = f"greater than {above}"
+    elif at_least is not None and not result >= at_least:
+        need = f"at least {at_least}"
+    elif below is not None and not result < below:
+        need = f"less than {below}"
+    elif not math.isfinite(result):
+        need = "finite"
+    if need is not None:
+        raise ValueError(f"{name} must be {need}, got {result}")
     return result
 
 

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
@@ -43,23 +43,21 @@ def host(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """The shapes of a user's function; warns if it holds single-precision constants."""
-    return traced(what, function, *args)[1]
-
-
-def traced(what: str, function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
-    """Trace a user's function; warn if it holds single-precision constants.
+    """The shapes of a user's function; warns if it holds single-precision constants.
 
     Args:
         what: how to call the function in the warning.
         function: what the user wrote.
         args: what it is called with; only their shapes matter.
-
-    Returns:
-        Its jaxpr, and the shapes of its result.
     """
     jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-    single = [c for c in jaxpr.consts if getattr(c, "dtype", None) in (np.float32, np.float16)]
+    warn_of_single(what, jaxpr.consts)
+    return shapes
+
+
+def warn_of_single(what: str, held: Iterable[Any]) -> None:
+    """Warn if there are single-precision arrays among what a user's function holds."""
+    single = [c for c in held if getattr(c, "dtype", None) in (np.float32, np.float16)]
     if single:
         listed = ", ".join(f"{c.dtype} of shape {c.shape}" for c in single[:3])
         warnings.warn(
@@ -67,9 +65,8 @@ def traced(what: str, function: Callable[..., Any], *args: Any) -> tuple[Any, An
             "results can have. Make them with numpy instead of jax.numpy, or inside `with "
             "gradbias.float64():`. A numpy array that a program in single precision has used "
             "before stays single in jax's memory: use a copy of it.",
-            stacklevel=3,
+            stacklevel=4,
         )
-    return jaxpr, shapes
 
 
 def to_numpy(tree):

@@ -9,11 +9,12 @@ import jax
 import numpy as np
 
 from ..numerics import checks
+from ..numerics.modules import Module
 
 Measurement = Callable[[Any, Any, Any], Any]
 
 
-class Observable(eqx.Module):
+class Observable(Module):
     """A measurement on parameters, written with jax.numpy.
 
     Called inside compiled code with traced arrays; the result is a scalar, an array or a dict of

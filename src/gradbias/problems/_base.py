@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.modules import Module
 from ._batch import Batch
 
 
-class Problem(eqx.Module):
+class Problem(Module):
     """What is fitted: `d` inputs to `k` outputs.
 
     Methods that take a predictor compute with NumPy when given numbers and with jax when given
@@ -98,7 +99,7 @@ def checked_data(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return inputs, labels
 
 
-class Quadratic(eqx.Module):
+class Quadratic(Module):
     """Squared loss of a (d, k) predictor: all that compiled code asks of it."""
 
     @abc.abstractmethod

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.keys import generator
 from ..numerics.linalg import SVD, thin_svd
+from ..numerics.modules import Module
 from ._base import QuadraticProblem
 from ._batch import Batch, weighted
 
 
-class PopulationExcess(eqx.Module):
+class PopulationExcess(Module):
     """weight·‖s Vᵀ(θ − θ*)‖² with Σ = V diag(s²) Vᵀ.
 
     A sum of squares: tr (θ − θ*)ᵀ Σ (θ − θ*) can round to a negative number where Σ is singular.
@@ -30,7 +31,7 @@ class PopulationExcess(eqx.Module):
         return self.weight * (error * error).sum()
 
 
-class DiagonalExcess(eqx.Module):
+class DiagonalExcess(Module):
     """The same where Σ is diagonal."""
 
     variances: Any
@@ -42,7 +43,7 @@ class DiagonalExcess(eqx.Module):
         return self.weight * (self.variances[:, None] * error * error).sum()
 
 
-class Fresh(eqx.Module):
+class Fresh(Module):
     """Gaussian samples without end: all that noise asks of a problem that draws them.
 
     Attributes:

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.linalg import SVD, thin_svd
+from ..numerics.modules import Module
 from ._base import FiniteData, QuadraticProblem, checked_data
 from ._batch import Batch, rows, weighted
 
 
-class SpectralExcess(eqx.Module):
+class SpectralExcess(Module):
     """weight·‖s Vᵀθ − B‖²: the loss above its minimum, in the singular basis of X.
 
     Vt is None when θ is already written in that basis.
@@ -31,7 +32,7 @@ class SpectralExcess(eqx.Module):
         return self.weight * (residual * residual).sum()
 
 
-class Rows(eqx.Module):
+class Rows(Module):
     """Squared loss on finite data: all that noise asks of it.
 
     Attributes:

@@ -16,6 +16,7 @@ import scipy.linalg
 TOLERANCE = 1e-13  # on candidates divided by the norm of their factor; 1e-9 costs 1e-8 in results
 FEW = 8  # columns whose SVD takes no longer than their QR
 TALL = 4  # times as high as wide: there Householder's QR takes four times as long as Cholesky's
+CLEAR = 1e-3  # of a unit: what shows so much of a direction shows it to all digits but three
 APART = 1e-8  # the least squared singular value of columns that are clearly independent
 CERTIFICATE = 1e-14  # the largest invariance residual that counts as closed
 
@@ -34,11 +35,11 @@ def invariant_bases(units: list[np.ndarray], first: np.ndarray) -> list[np.ndarr
     while grows:
         grows = False
         for k in (*inner, *reversed(inner)):
-            neighbours = (_size(bases[k - 1]), _size(bases[k + 1]))
-            if bases[k] is None or made_from.get(k) == neighbours:
+            basis, neighbours = bases[k], (_size(bases[k - 1]), _size(bases[k + 1]))
+            if basis is None or made_from.get(k) == neighbours:
                 continue
             made_from[k], grows = neighbours, True
-            bases[k] = _span(*_images(units, bases, k))
+            bases[k] = _extended(basis, np.concatenate(_images(units, bases, k), axis=1))
     return bases
 
 
@@ -52,8 +53,8 @@ def polished(units: list[np.ndarray], bases: list[np.ndarray | None]) -> list[np
     for k in (*inner, *reversed(inner)):
         size = _size(bases[k])
         if size > 0:
-            Q, R = np.linalg.qr(np.concatenate(_images(units, better, k), axis=1))
-            better[k] = Q @ np.linalg.svd(R, full_matrices=False)[0][:, :size]
+            columns = np.concatenate(_images(units, better, k), axis=1)
+            better[k] = _left_singular(columns)[0][:, :size]
     return better
 
 
@@ -107,13 +108,35 @@ def _images(
     return _times(units[k - 1].T, bases[k - 1]), _times(units[k], bases[k + 1])
 
 
-def _span(*candidates: np.ndarray) -> np.ndarray | None:
+def _extended(basis: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+    """An orthonormal basis of columns that span what `basis` does, or more.
+
+    Most of them bring nothing new, which takes a product to see. What some of them bring is added
+    where it is clear; else all is made anew, since a direction that is hardly seen is not known
+    well, and another one of them may show it better.
+    """
+    if basis.shape[1] == 0:
+        return _span(columns)
+    rest = columns - basis @ (basis.T @ columns)
+    rest = rest[:, np.linalg.norm(rest, axis=0) > TOLERANCE / math.sqrt(columns.shape[1])]
+    if rest.shape[1] == 0:
+        return basis
+    added, sizes = _left_singular(rest)
+    clear = int(np.sum(sizes > CLEAR))
+    if np.any(sizes[clear:] > TOLERANCE):
+        return _span(columns)
+    if basis.shape[1] + clear >= len(basis):
+        return None
+    added = added[:, :clear]
+    return np.concatenate([basis, np.linalg.qr(added - basis @ (basis.T @ added))[0]], axis=1)
+
+
+def _span(columns: np.ndarray) -> np.ndarray | None:
     """An orthonormal basis of the columns; None if they span everything.
 
     QR first, then the SVD of the small triangle: ten times faster for wide layers. Columns that
     are far from dependent, as those of random layers are, need neither.
     """
-    columns = np.concatenate(candidates, axis=1)
     height = len(columns)
     if columns.shape[1] == 0:
         return _empty(height)
@@ -126,12 +149,18 @@ def _span(*candidates: np.ndarray) -> np.ndarray | None:
         independent = _by_cholesky(columns)
         if independent is not None:
             return independent
-    Q, R = np.linalg.qr(columns) if columns.shape[1] > FEW else (None, columns)
-    U, s, _ = np.linalg.svd(R, full_matrices=False)
+    U, s = _left_singular(columns)
     kept = int(np.sum(s > TOLERANCE))
-    if kept >= height:
-        return None
-    return U[:, :kept] if Q is None else Q @ U[:, :kept]
+    return None if kept >= height else U[:, :kept]
+
+
+def _left_singular(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Left singular vectors, and singular values."""
+    if columns.shape[1] <= FEW:
+        return np.linalg.svd(columns, full_matrices=False)[:2]
+    Q, R = np.linalg.qr(columns)
+    U, s, _ = np.linalg.svd(R, full_matrices=False)
+    return Q @ U, s
 
 
 def _by_cholesky(columns: np.ndarray) -> np.ndarray | None:
