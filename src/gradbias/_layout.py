@@ -155,8 +155,7 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
     """
     families: dict[Hashable, dict[Hashable, _Variant]] = {}
     flat: _Flat | None = None
-    for member in range(roster.grid.size):
-        start = roster.read(member)
+    for member, start in roster.read():
         flat = _Flat(start, flat)
         variants = families.setdefault(_family(start, flat), {})
         if flat.shape not in variants:

@@ -1,7 +1,7 @@
 """The members of a sweep: built once if they fit into memory, else again when they are due."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +13,7 @@ from ._drive import Start
 from ._grid import Grid
 from ._interned import interned
 from ._manifest import Table
+from ._members import bytes_of
 from ._setup import Setup
 from ._start import start_of
 from .noise import Replay
@@ -20,6 +21,7 @@ from .noise import Replay
 KEPT_BYTES = 2**29  # of members that wait for their turn; those beyond are built twice
 MOST_KEPT = 2**13  # members, however small
 MEMBER_BYTES = 2**14  # of a member without its arrays
+BLOCK, BLOCK_BYTES = 128, 2**24  # members that are built together
 
 Build = Callable[..., Setup]
 
@@ -45,25 +47,31 @@ class Roster:
         self.reader, self.table = Reader(), Table()
         self.kept: dict[int, Start] = {}
         self.last: Start | None = None
+        self.noted: Setup | None = None
         self.free, self.owned = KEPT_BYTES, set[int]()
         self.saves: list[tuple[np.ndarray, np.ndarray]] = []
         self.axis, self.layout, self.net, self.rows = "", (), None, 0
         self.keys, self.random = set[int](), False
 
-    def read(self, member: int) -> Start:
-        """Build a member for the first time."""
-        setup, lines = interned(self._built(member), self.reader)
-        self._check_alike(setup, member)
-        self.keys.add(setup.key)
-        replayed = isinstance(getattr(setup.dynamics, "noise", None), Replay)
-        self.random |= setup.dynamics.draws and not replayed
-        self._note_saves(setup)
-        self.net, self.rows = self.net or setup.net, len(setup.save_at) + 1
-        start = self._started(setup)
-        if not self._keep(member, start) or self.stored:
-            lines |= self.reader.read_own(setup)
-        self.table.add(lines)
-        return start
+    def read(self) -> Iterator[tuple[int, Start]]:
+        """Build all members for the first time.
+
+        Block by block, and each step for a whole block: code that runs many times in a row is
+        twice as fast as code that takes turns with other code.
+        """
+        first = 0
+        while first < self.grid.size:
+            setups = self._block(first)
+            read = [interned(setup, self.reader) for setup in setups]
+            for member, (setup, _) in enumerate(read, first):
+                self._note(setup, member)
+            starts = [self._started(setup) for setup, _ in read]
+            for member, (start, (setup, lines)) in enumerate(zip(starts, read, strict=True), first):
+                if not self._keep(member, start) or self.stored:
+                    lines |= self.reader.read_own(setup)
+                self.table.add(lines)
+            yield from enumerate(starts, first)
+            first += len(setups)
 
     def start(self, member: int) -> Start:
         """A member, for the second time."""
@@ -106,6 +114,25 @@ class Roster:
             coords["time"] = ("step", times[0]) if alike else each(times)
         return coords
 
+    def _block(self, first: int) -> list[Setup]:
+        """Members from this one on, as many as are built together."""
+        setups, size = list[Setup](), 0
+        for member in range(first, min(first + BLOCK, self.grid.size)):
+            setups.append(self._built(member))
+            size += bytes_of(setups[-1].params)
+            if size > BLOCK_BYTES:
+                break
+        return setups
+
+    def _note(self, setup: Setup, member: int) -> None:
+        """What all of them come to."""
+        self._check_alike(setup, member)
+        self.keys.add(setup.key)
+        replayed = isinstance(getattr(setup.dynamics, "noise", None), Replay)
+        self.random |= setup.dynamics.draws and not replayed
+        self._note_saves(setup)
+        self.net, self.rows = self.net or setup.net, len(setup.save_at) + 1
+
     def _built(self, member: int) -> Setup:
         point = self.grid.point(member)
         setup = self.build(**point)
@@ -131,7 +158,7 @@ class Roster:
 
     def _note_saves(self, setup: Setup) -> None:
         """Where it saves; equal arrays are held once."""
-        last = None if self.last is None else self.last.setup
+        last, self.noted = self.noted, setup
         if last and last.save_at is setup.save_at and last.dynamics is setup.dynamics:
             self.saves.append(self.saves[-1])
             return
