@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import h5netcdf
 import numpy as np
 import xarray as xr
 
@@ -59,6 +58,8 @@ def _opened(path: Path, key: str) -> xr.Dataset | None:
 
 
 def _write(path: Path, store: Store, grid: Grid, skeleton: xr.Dataset, axis: str) -> None:
+    import h5netcdf  # brings a library of its own, which a sweep without a store does not need
+
     first = store.get(store.chunks[0])
     _check_room(path, first, grid)
     temporary = unfinished(path)

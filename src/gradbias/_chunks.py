@@ -201,14 +201,19 @@ class Slope(NamedTuple):
     in_theta: Any
 
 
-@eqx.filter_jit
 def slopes(members: Stack, params) -> Slope:
     """How steep it is for every member."""
+    # Not the whole steppers: one program then serves all that differ in their noise alone.
+    parts = [(system, stepper.weight_decay) for system, stepper in (members.own, members.shared)]
+    return _slopes(Stack(*parts), params)
 
+
+@eqx.filter_jit
+def _slopes(members: Stack, params) -> Slope:
     def member(own, params):
-        system, stepper = members.of(own)
+        system, weight_decay = members.of(own)
         grads = gradient(system.problem, system.net, params)
-        grads = decayed(grads, params, stepper.weight_decay)
+        grads = decayed(grads, params, weight_decay)
         return Slope(_gap(system, params), _squared(grads), _in_theta(system, params))
 
     return over_members(member, False, members.own, params)

@@ -108,7 +108,9 @@ class Ensemble:
     def first_states(self) -> State:
         """All members at their start."""
         zeros = np.zeros(len(self.starts), np.int64 if self.counts else np.float64)
-        sums, memory = begin(self.stack, self.params)
+        sums, memory, one = {}, None, self.starts[0]
+        if one.stepper.remembers or one.system.tally is not None:
+            sums, memory = begin(self.stack, self.params)
         codes = np.full(len(self.starts), RUNNING, np.int32)
         codes[self.wanted :] = SPENT
         return to_numpy(State(self.params, sums, zeros, memory, codes))

@@ -40,6 +40,10 @@ class DescentStepper(Stepper):
     momentum: Any
     weight_decay: Any
 
+    @property
+    def remembers(self) -> bool:
+        return self.momentum is not None
+
     def begin(self, system: System, params) -> Any:
         return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
 

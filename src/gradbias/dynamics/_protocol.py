@@ -83,6 +83,11 @@ class Stepper(Module):
 
     weight_decay: eqx.AbstractVar[Any]
 
+    @property
+    def remembers(self) -> bool:
+        """Is there a memory at all?"""
+        return True
+
     @abc.abstractmethod
     def begin(self, system: System, params) -> Any:
         """The memory at clock 0 (jax-level)."""

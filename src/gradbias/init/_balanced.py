@@ -2,16 +2,14 @@
 
 import functools
 import itertools
-from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..nets import Deep, Net, Rank1, TwoLayer
 from ..numerics import checks
 from ..numerics.keys import generator
-from ..numerics.linalg import SVD, rank_threshold
+from ..numerics.linalg import SVD, norm, rank_threshold
 from ..problems import QuadraticProblem
 from ._orthogonal import random_frame
 from ._params import Params, is_net
@@ -68,7 +66,7 @@ def _predictor(net: Rank1 | TwoLayer | Deep, theta0: ArrayLike) -> np.ndarray:
     d, k = net.chain[0], net.chain[-1]
     theta = checks.array("theta0", theta0, ndim=(1, 2) if k == 1 else (2,))
     theta = checks.shaped("theta0", theta, (d, k)[: theta.ndim]).reshape(d, k)
-    if not np.isfinite(_norm(theta)):
+    if not np.isfinite(norm(theta)):
         raise ValueError("theta0 must have a norm within the range of float64, got one beyond it")
     if len(net.chain) > 2 and not theta.any():
         raise ValueError("theta0 must not be zero: balanced layers are then all zero, a saddle")
@@ -85,12 +83,12 @@ def _signs(net: Rank1, signs: ArrayLike | None) -> np.ndarray:
 
 
 def _rank1(net: Rank1, theta: np.ndarray, signs: np.ndarray, rng: np.random.Generator) -> Params:
-    norm = _norm(theta)
-    scale = norm ** (1 / (2 * net.depth - 1))
+    length = norm(theta)
+    scale = length ** (1 / (2 * net.depth - 1))
     directions = rng.standard_normal((net.depth - 1, net.width))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return {
-        "v1": signs.prod() * scale * (theta / (norm or 1.0)),
+        "v1": signs.prod() * scale * (theta / (length or 1.0)),
         "u": scale * directions,
         "v": signs[:, None] * scale * directions,
     }
@@ -142,8 +140,8 @@ def _factors(
 
 def _numerical_svd(seen: np.ndarray, theta: np.ndarray) -> SVD:
     """The part of `seen` above the rounding of `theta`, of which it is a projection."""
-    U, s, Rt = scipy.linalg.svd(seen, full_matrices=False)
-    top: Any = s if seen is theta else scipy.linalg.svdvals(theta)
+    U, s, Rt = np.linalg.svd(seen, full_matrices=False)
+    top = s if seen is theta else np.linalg.svd(theta, compute_uv=False)
     r = int(np.sum(s > rank_threshold(top, theta.shape)))
     return SVD(U[:, :r], s[:r], Rt[:r])
 
@@ -159,7 +157,7 @@ def _wide_enough(widths: tuple[int, ...], rank: int) -> None:
 def _check_product(theta: np.ndarray, factors: list[np.ndarray], rank: int, seen_rank: int) -> None:
     """Refuse a theta0 that cannot be had: what is unseen must hang on what is seen."""
     product = functools.reduce(lambda right, left: left @ right, reversed(factors))
-    missed = _norm(theta - product) / _norm(theta)
+    missed = norm(theta - product) / norm(theta)
     if missed > PRODUCT_TOLERANCE:
         raise ValueError(
             "theta0 has no balanced factorisation in the problem's row space: for some "
@@ -168,9 +166,3 @@ def _check_product(theta: np.ndarray, factors: list[np.ndarray], rank: int, seen
             f"{missed:.3g} of its norm would be lost. Needed: theta0 x = 0 for every x that its "
             "part inside maps to 0. Leave problem out to balance the whole layer."
         )
-
-
-def _norm(array: np.ndarray) -> float:
-    """Frobenius; of a vector, because that one alone does not under- or overflow by squaring."""
-    norm: Any = scipy.linalg.norm(array.ravel())
-    return float(norm)

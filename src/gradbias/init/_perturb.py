@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..nets import Net, Rank1
 from ..numerics import checks
+from ..numerics.linalg import norm
 from ._params import Params, each, given, is_net, shapes_of
 from ._random import standard
 
@@ -59,7 +59,7 @@ def jitter(
 
 def _norm_ratios(params: Params) -> float:
     """Σ_k ‖v[k]‖²/‖u[k]‖², from norms that do not square tiny numbers to zero."""
-    u, v = (np.array([scipy.linalg.norm(row) for row in params[name]]) for name in "uv")
+    u, v = (np.array([norm(row) for row in params[name]]) for name in "uv")
     if not u.all() or not v.any():
         raise ValueError("params must have no zero row in u, and not all of v zero: Δ needs both")
     return float(np.sum((v / u) ** 2))

@@ -2,17 +2,20 @@
 
 import contextlib
 import functools
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from threadpoolctl import ThreadpoolController
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
-    """The BLAS libraries of this process; to look for them takes 1.6 ms, to use them 0.03."""
+def _libraries(with_scipy: bool) -> ThreadpoolController:
+    """The BLAS libraries of this process; to look for them takes 1.6 ms, to use them 0.03.
+
+    SciPy brings one of its own, and may be imported later.
+    """
     return ThreadpoolController()
 
 
@@ -23,7 +26,7 @@ def one_blas_thread() -> Iterator[None]:
     On a machine that is busy, and XLA's own threads are enough for that, a second BLAS thread
     waits for its turn at every panel: a QR of 10 000 × 101 takes 2.4 s instead of 0.1 s.
     """
-    with _libraries().limit(limits=1, user_api="blas"):
+    with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         yield
 
 
@@ -40,6 +43,12 @@ class SVD(NamedTuple):
         return len(self.s)
 
 
+def norm(array: np.ndarray) -> float:
+    """Frobenius's, of numbers whose squares may be out of range."""
+    largest = np.abs(array).max(initial=0.0)
+    return float(largest * np.linalg.norm(array / largest)) if largest > 0 else 0.0
+
+
 def rank_threshold(s: np.ndarray, shape: tuple[int, ...]) -> float:
     """Singular values at or below this are zero up to rounding."""
     return float(np.max(s, initial=0.0) * max(shape, default=0) * np.finfo(np.float64).eps)
@@ -47,6 +56,6 @@ def rank_threshold(s: np.ndarray, shape: tuple[int, ...]) -> float:
 
 def thin_svd(matrix: np.ndarray) -> SVD:
     """The singular value decomposition without the directions that are zero up to rounding."""
-    U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesdd")
+    U, s, Vt = np.linalg.svd(matrix, full_matrices=False)
     r = int(np.sum(s > rank_threshold(s, matrix.shape)))
     return SVD(U[:, :r], s[:r], Vt[:r])

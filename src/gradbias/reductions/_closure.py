@@ -11,7 +11,6 @@ import functools
 import math
 
 import numpy as np
-import scipy.linalg
 
 TOLERANCE = 1e-13  # on candidates divided by the norm of their factor; 1e-9 costs 1e-8 in results
 FEW = 8  # columns whose SVD takes no longer than their QR
@@ -180,7 +179,7 @@ def _by_cholesky(columns: np.ndarray) -> np.ndarray | None:
 def _divided(columns: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Columns over the triangle of their products."""
     triangle = np.linalg.cholesky(squares)
-    return columns @ scipy.linalg.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T
+    return columns @ np.linalg.inv(triangle).T
 
 
 def _times(factor: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
