@@ -44,9 +44,9 @@ class SVD(NamedTuple):
 
 
 def norm(array: np.ndarray) -> float:
-    """Frobenius's, of numbers whose squares may be out of range."""
-    largest = np.abs(array).max(initial=0.0)
-    return float(largest * np.linalg.norm(array / largest)) if largest > 0 else 0.0
+    """Frobenius's, of numbers whose squares may be out of range; infinite if it is so itself."""
+    largest = float(np.abs(array).max(initial=0.0))
+    return largest * float(np.linalg.norm(array / largest)) if largest > 0 else 0.0
 
 
 def rank_threshold(s: np.ndarray, shape: tuple[int, ...]) -> float:

@@ -1,0 +1,27 @@
+"""Norms and SVDs at the edge of what float64 holds."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gradbias.numerics.linalg import norm, thin_svd
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-200, 1.0, 1e200])
+def test_a_norm_neither_under_nor_overflows(scale):
+    assert norm(scale * np.asarray([[3.0, 0.0], [0.0, 4.0]])) == pytest.approx(5 * scale, rel=1e-15)
+
+
+def test_norms_of_nothing_and_of_too_much():
+    assert norm(np.zeros((3, 2))) == 0
+    assert norm(np.zeros((0, 2))) == 0
+    assert norm(np.full(100, 1e308)) == math.inf
+
+
+def test_a_thin_svd_has_the_rank_of_its_matrix():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(7, 3)) @ rng.normal(size=(3, 5))
+    found = thin_svd(matrix)
+    assert found.rank == 3
+    np.testing.assert_allclose(found.U * found.s @ found.Vt, matrix, rtol=0, atol=1e-14)
