@@ -50,8 +50,12 @@ class DescentStepper(Stepper):
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         last = drive.rates.shape[0] - 1
 
+        def as_before(thin):
+            return jax.tree.map(lambda p, full: p.reshape(full.shape), thin, state.params)
+
         def step(k, carry):
-            params, sums, velocity = carry
+            thin, sums, velocity = carry
+            params = as_before(thin)
             # One rate for all steps is not looked up at every one of them.
             lr = drive.rates[jnp.minimum(k - drive.start, last) if last else 0]
             grads = self._gradient(system, params, k)
@@ -61,11 +65,12 @@ class DescentStepper(Stepper):
             if self.momentum is not None:
                 move = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, move)
                 velocity = move
-            return jax.tree.map(lambda p, m: p - lr * m, params, move), sums, velocity
+            thin = jax.tree.map(lambda p, m: p - lr * _thin(m), thin, move)
+            return thin, sums, velocity
 
-        carry = (state.params, state.sums, state.memory)
-        params, sums, memory = jax.lax.fori_loop(start, target, step, carry)
-        return State(params, sums, target, memory, state.code)
+        carry = (jax.tree.map(_thin, state.params), state.sums, state.memory)
+        thin, sums, memory = jax.lax.fori_loop(start, target, step, carry)
+        return State(as_before(thin), sums, target, memory, state.code)
 
     def _gradient(self, system: System, params, step) -> Any:
         if self.noise is None:
@@ -157,6 +162,15 @@ class Descent(Dynamics):
 
     def clock(self, time: float) -> float:
         return max(1, steps_for(self.lr, time))
+
+
+def _thin(layer) -> Any:
+    """A column as a vector (jax-level).
+
+    Where members advance side by side, the compiler copies a column at every step before it
+    multiplies with it; a vector it takes as it is.
+    """
+    return layer[:, 0] if layer.ndim == 2 and layer.shape[0] > layer.shape[1] == 1 else layer
 
 
 def _after(grads, lr) -> Any:

@@ -1,13 +1,11 @@
 """The gradient of a problem's loss in a net's parameters."""
 
-import functools
-import operator
 from typing import Any
 
 import jax
 
 from ..nets import LinearNet, Net
-from ..nets._base import ChainNet, as_matrix
+from ..nets._base import ChainNet, as_matrix, product
 from ..numerics.precision import require_float64
 from ..problems import Batch, Population, Problem
 from ..problems._base import Quadratic
@@ -25,13 +23,19 @@ def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
         some = problem.some(batch)
         if some is not None and isinstance(net, ChainNet) and net.chain[1] == 1:
             X, Y, weight = some
-            outputs, pull = jax.vjp(
-                lambda p: functools.reduce(operator.matmul, net.factors(p), X), params
-            )
+            outputs, pull = jax.vjp(lambda p: _through(net.factors(p), X), params)
             return pull(2 * weight * weighted(outputs - Y, batch))[0]
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta, batch))[0]
     return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
+
+
+def _through(factors: list[Any], X) -> Any:
+    """The outputs on X of a chain whose first factor has one column (jax-level)."""
+    first, *later = factors
+    inside = (X @ first[:, 0])[:, None]
+    # The others meet each other first: they are fewer numbers than the samples.
+    return inside @ product(later) if later else inside
 
 
 def need_expectation(what: str, problem: Problem, net: Net) -> None:
