@@ -172,6 +172,9 @@ def _grain(starts: list[Start]) -> int:
 
 def stack_all(trees: list[Any]) -> Any:
     """Equal PyTrees with an axis of members in front of every leaf."""
+    first, count = trees[0], len(trees)
+    if all(tree is first for tree in trees):
+        return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *np.shape(leaf))), first)
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
