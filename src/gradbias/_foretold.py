@@ -2,17 +2,17 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from . import _sweep
 from ._grid import Grid
-from ._predict import Prediction
-from ._predict import predict as told_of
 from ._setup import Setup
-from .theorems import Theorem, find
+
+if TYPE_CHECKING:  # most sweeps ask no theorem
+    from .theorems import Theorem
 
 
 def sweep(
@@ -60,8 +60,10 @@ def sweep(
     return data.assign(_foretold(build, Grid.of(over), theorems, data)) if theorems else data
 
 
-def _before_the_run(pattern: str) -> list[Theorem]:
+def _before_the_run(pattern: str) -> "list[Theorem]":
     """The theorems that need nothing from a run."""
+    from .theorems import find
+
     found = [theorem for theorem in find(pattern) if not theorem.given]
     if not found:
         raise ValueError(f"predict={pattern!r}: these theorems take something from the run")
@@ -69,7 +71,7 @@ def _before_the_run(pattern: str) -> list[Theorem]:
 
 
 def _foretold(
-    build: Callable[..., Setup], grid: Grid, theorems: list[Theorem], data: xr.Dataset
+    build: Callable[..., Setup], grid: Grid, theorems: "list[Theorem]", data: xr.Dataset
 ) -> dict[str, Any]:
     """The new variables: what each theorem says at every point, and where it applies."""
     said = [_said(build(**point), theorems) for point in grid.points()]
@@ -95,17 +97,19 @@ def _foretold(
     return variables
 
 
-def _said(setup: Setup, theorems: list[Theorem]) -> dict[Theorem, dict[str, np.ndarray]]:
-    found: list[Prediction] = [p for theorem in theorems for p in told_of(setup, theorem)]
+def _said(setup: Setup, theorems: "list[Theorem]") -> "dict[Theorem, dict[str, np.ndarray]]":
+    from ._predict import predict
+
+    found = [p for theorem in theorems for p in predict(setup, theorem)]
     return {p.theorem: {name: np.asarray(v) for name, v in p.value.items()} for p in found}
 
 
-def _ids(row: dict[Theorem, Any]) -> set[str]:
+def _ids(row: "dict[Theorem, Any]") -> set[str]:
     return {theorem.id for theorem in row}
 
 
 def _variable(
-    said: list[dict[Theorem, dict[str, np.ndarray]]],
+    said: "list[dict[Theorem, dict[str, np.ndarray]]]",
     theorem: str,
     quantity: str,
     shape: tuple[int, ...],
