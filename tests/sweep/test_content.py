@@ -172,3 +172,26 @@ def test_own_classes_with_equal_code_but_other_constants_stay_apart():
     assert (two.net.factor, three.net.factor) == (2.0, 3.0)
     assert Reader().read(two)["net.factor"] == "2.0"
     assert interned(net(3.0), reader)[0].net is not three.net  # another class
+
+
+def test_what_holds_the_same_function_is_read_again():
+    """It may read something else by now: a glance is not enough."""
+    limit = [1.0]
+
+    def f(problem, net, params):
+        return params["W1"].sum() / limit[0]
+
+    reader = Reader()
+    first = reader.read(setup(f))
+    assert reader.read(setup(f)) == first
+    limit[0] = 2.0
+    changed = reader.read(setup(f))
+    assert [name for name in first if changed[name] != first[name]] == ["record.x.function.limit.0"]
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.1, 0.1 + 1e-17), (0.1, 0.2), (0.1, 0.1 + 2e-17)])
+def test_numbers_are_told_apart_by_all_their_digits(one, other):
+    reader = Reader()
+    dynamics = [interned(setup().replace(dynamics=gb.Descent(lr)), reader)[0].dynamics
+                for lr in (one, other)]  # fmt: skip
+    assert (dynamics[0] is dynamics[1]) == (one == other)
