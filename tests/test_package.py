@@ -108,6 +108,31 @@ def test_nothing_heavy_is_imported_before_it_is_used(statement):
     assert modules_after(statement) & {*HEAVY, "numpy", "torch"} == set()
 
 
+def test_a_sweep_without_a_store_needs_neither_scipy_nor_theorems():
+    """They would be a tenth of what a fresh process takes for it."""
+    statement = (
+        "import gradbias as gb\n"
+        "problem, net = gb.problems.gaussian(n=3, d=4, key=0), gb.Rank1(4, 2, 5)\n"
+        "def build(seed):\n"
+        "    start = gb.init.balanced(net, [1.0, 0, 0, 0], key=seed)\n"
+        "    return gb.Setup(problem, net, start, gb.Descent(0.01), gb.Until(steps=5))\n"
+        "gb.sweep(build, {'seed': range(2)}, progress=False)"
+    )
+    unused = {"scipy.linalg", "h5netcdf", "diffrax", "matplotlib", "gradbias.theorems"}
+    assert modules_after(statement) & unused == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("gc.enable()", True), ("gc.disable()", False), ("gc.freeze()", True)]
+)
+def test_imports_leave_the_garbage_collector_as_it_was(before, after):
+    code = (
+        f"import gc; {before}; frozen = gc.get_freeze_count() > 0; import gradbias; gradbias.Net\n"
+        f"assert gc.isenabled() is {after}; assert (gc.get_freeze_count() > 0) is frozen"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=outside())
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", gradbias.__all__)
 def test_every_public_name_resolves(name):
