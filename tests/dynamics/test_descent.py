@@ -45,7 +45,7 @@ def assert_matches(problem, net, params, descent, reduce):
         np.testing.assert_allclose(run.final[name], value, rtol=0, atol=1e-12)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("reduce", [True, False])
 @pytest.mark.parametrize(("name", "descent"), PAIRS)
 def test_products_of_matrices(name, descent, reduce):

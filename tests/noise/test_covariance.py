@@ -33,7 +33,7 @@ POPULATIONS = ("two layers", "rank one", "diagonal")
 # --- against draws ----------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("net", "law"), FINITE)
 def test_draws_have_the_covariance(net, law):
     setting, law = case(net), LAWS[law]

@@ -41,7 +41,7 @@ def test_conserved_by_flow(name):
         np.testing.assert_allclose(value, np.broadcast_to(value[0], value.shape), atol=1e-9, rtol=0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("reduce", [True, False])
 @pytest.mark.parametrize("name", NETS)
 def test_the_drift_is_the_sum_of_the_increments(name, reduce):

@@ -60,7 +60,7 @@ COMPLETE = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", COMPLETE)
 def test_complete_nets(name):
     problem, net, make = COMPLETE[name]
@@ -70,7 +70,7 @@ def test_complete_nets(name):
     assert found.distance < 1e-8
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     "n, d, m, width",
     [

@@ -50,7 +50,7 @@ PASS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PASS)
 def test_our_laws_pass(name):
     law, problem = PASS[name]
@@ -279,7 +279,7 @@ def test_the_sound_ones_pass():
     assert check_noise(OnParameters(), PROBLEM, draws=4000).ok
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_defects_are_found(name):
     make, words = DEFECTS[name]
