@@ -18,6 +18,7 @@ def test_norms_of_nothing_and_of_too_much():
     assert norm(np.zeros((0, 2))) == 0
     assert norm(np.full(100, 1e308)) == math.inf
     assert math.isnan(norm(np.asarray([1.0, math.nan])))
+    assert norm(np.asarray([1.0, -math.inf])) == math.inf
 
 
 def test_a_thin_svd_has_the_rank_of_its_matrix():

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -46,7 +47,9 @@ class SVD(NamedTuple):
 def norm(array: np.ndarray) -> float:
     """Frobenius's, of numbers whose squares may be out of range; infinite if it is so itself."""
     largest = float(np.abs(array).max(initial=0.0))
-    return 0.0 if largest == 0 else largest * float(np.linalg.norm(array / largest))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * float(np.linalg.norm(array / largest))
 
 
 def rank_threshold(s: np.ndarray, shape: tuple[int, ...]) -> float:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
-from .potentials._problem import Problem, layers, norm, one_output, predictor, split
+from ..numerics.linalg import norm
+from .potentials._problem import Problem, layers, one_output, predictor, split
 from .potentials._root import growth
 
 # What is left of a projection or an angle that is zero in exact arithmetic.

@@ -13,9 +13,10 @@ import scipy.integrate
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.linalg import norm
 from ._crossing import excluding
 from ._rank1 import rank1_params
-from .potentials._problem import Problem, layers, norm, one_output, predictor
+from .potentials._problem import Problem, layers, one_output, predictor
 
 
 class Exponents(NamedTuple):

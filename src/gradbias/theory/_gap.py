@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 from scipy.integrate import DOP853, Radau
 
 from ..numerics import checks
+from ..numerics.linalg import norm
 from ._balanced import balanced_limit
-from .potentials._problem import Problem, Seen, layers, norm, predictor, split
+from .potentials._problem import Problem, Seen, layers, predictor, split
 
 RTOL = 1e-8
 TAIL = 1e-12  # of the loss at the start: where the integration stops, for the sum follows it

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.linalg import norm
 from ._crossing import Crossing, follow
-from .potentials._problem import Problem, norm, one_output, seen, split
+from .potentials._problem import Problem, one_output, seen, split
 from .potentials._root import newton
 
 

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from ..noise import Minibatch
 from ..numerics import checks
+from ..numerics.linalg import norm
 from ..problems import Regression
 from ._rank1 import Rank1Params, rank1_params
-from .potentials._problem import layers, norm, one_output, predictor
+from .potentials._problem import layers, one_output, predictor
 
 
 class SdeCoefficients(NamedTuple):

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.linalg import norm
 from ._closed import kernel_ends
 from ._level import Extremes, extremes
 from ._rates import imbalance_rate
-from ._split import Params, Problem, Split, learning, log, norm, times
+from ._split import Params, Problem, Split, learning, log, times
 
 CELLS = 16384  # of the envelope: a rate that doubles lifts it by 0.3 % above the integral
 DEPTH = 46.0  # e-foldings that they span; below 1e-20 of the start all rates are constant

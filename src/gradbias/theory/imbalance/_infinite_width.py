@@ -8,9 +8,10 @@ import numpy as np
 import scipy.integrate
 
 from ...numerics import checks
+from ...numerics.linalg import norm
 from ._certificate import least_gram
 from ._closed import Closed, velocity
-from ._split import Problem, Split, norm, split
+from ._split import Problem, Split, split
 
 RTOL = 1e-12
 GAP = 1e-11  # of the trace: what may be missing when the integration stops

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...numerics.linalg import thin_svd
+from ...numerics.linalg import norm, thin_svd
 from ._rates import growth
-from ._split import Params, Problem, layers, learning, log, norm, state
+from ._split import Params, Problem, layers, learning, log, state
 
 
 @dataclass(frozen=True)

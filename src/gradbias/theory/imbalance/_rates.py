@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...numerics.linalg import norm
 from ._level import extremes
-from ._split import Params, Problem, State, learning, log, norm, times
+from ._split import Params, Problem, State, learning, log, times
 
 
 def rate_bound(problem: Problem, params: Params, t: ArrayLike) -> np.ndarray:

@@ -8,10 +8,9 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
@@ -146,12 +145,6 @@ def learning(problem: Problem, params: Params) -> State:
     if seen.split.rank == 0:
         raise ValueError("problem must have data that are not all zero: rank 0 has no rate")
     return seen
-
-
-def norm(matrix: np.ndarray) -> float:
-    """Frobenius; of a vector, because that one alone does not under- or overflow by squaring."""
-    result: Any = scipy.linalg.norm(matrix.ravel())
-    return float(result)
 
 
 def log(number: float) -> float:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.linalg import norm
 from ._base import Potential
 from ._dual import Limit
-from ._problem import Problem, layers, norm
+from ._problem import Problem, layers
 from ._root import growth
 
 

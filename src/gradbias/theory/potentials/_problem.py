@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
@@ -64,12 +63,6 @@ def split(basis: np.ndarray, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray
     inside = basis.T @ vector
     outside = vector - basis @ inside
     return inside, outside - basis @ (basis.T @ outside)  # once leaves rounding inside
-
-
-def norm(vector: np.ndarray) -> float:
-    """The length of a vector, without under- or overflow by squaring."""
-    length: Any = scipy.linalg.norm(vector.ravel(), check_finite=False)
-    return float(length)
 
 
 def layers(depth: Any, finite: bool = False) -> float:

@@ -7,7 +7,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...numerics.linalg import SVD
+from ...numerics.linalg import SVD, norm
 
 
 def matrix(name: str, value: ArrayLike) -> np.ndarray:
@@ -21,9 +21,9 @@ def matrix(name: str, value: ArrayLike) -> np.ndarray:
 def svd(value: np.ndarray) -> SVD:
     """The thin decomposition, zero singular values included."""
     if value.shape[1] == 1:  # exact for one output, and a norm that does not under- or overflow
-        norm: Any = scipy.linalg.norm(value[:, 0])
-        left = value / norm if norm else np.eye(*value.shape)
-        return SVD(left, np.array([norm], dtype=np.float64), np.ones((1, 1)))
+        length = norm(value)
+        left = value / length if length else np.eye(*value.shape)
+        return SVD(left, np.array([length]), np.ones((1, 1)))
     return SVD(*scipy.linalg.svd(value, full_matrices=False))
 
 
