@@ -65,15 +65,17 @@ class Trail(NamedTuple):
     """What every segment ended with.
 
     Attributes:
-        values: the observables; 0 where it was not measured.
+        values: the observables; NaN where it was not measured.
+        measured: was it? Only where a member has just arrived, or all stand still.
         params: the states, if they are kept.
         sums: those of the observables that add up.
         clocks: where it ended.
-        gaps: infinite if it was not looked at.
+        gaps: infinite where nobody looked, or the member did not run.
         codes: what became of the member.
     """
 
     values: dict[str, Any]
+    measured: Any
     params: Any
     sums: Any
     clocks: Any
@@ -113,20 +115,23 @@ def run_chunk(
         system, stepper = members.of(own)
 
         def measure(state: State) -> dict[str, Any]:
-            return {} if views is None else views.measure(seen, state.params)
+            values = {} if views is None else views.measure(seen, state.params)
+            return jax.tree.map(lambda v: jnp.asarray(v, float), values)  # whole numbers, too
 
         shapes = jax.eval_shape(measure, state)
 
         def nothing(state: State) -> dict[str, Any]:
-            return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+            return jax.tree.map(lambda s: jnp.full(s.shape, jnp.nan), shapes)
 
         def segment(state, piece):
-            moved, gap, wanted = _segment(system, stepper, state, piece, drive, ends, how)
-            values = jax.lax.cond(wanted, measure, nothing, moved)
-            return moved, _trail(moved, values, gap, how)
+            moved, gap, here = _segment(system, stepper, state, piece, drive, ends, how)
+            values = jax.lax.cond(any_member(here, how.side_by_side), measure, nothing, moved)
+            values = jax.tree.map(lambda v: jnp.where(here, v, jnp.nan), values)
+            return moved, _trail(moved, values, here, gap, how)
 
         def unused(state, piece):
-            return state, _trail(state, nothing(state), jnp.asarray(jnp.inf), how)
+            never, unseen = jnp.asarray(False), jnp.asarray(jnp.inf)
+            return state, _trail(state, nothing(state), never, unseen, how)
 
         def slot(state, piece):
             used = piece.checks | piece.saves | (piece.targets > piece.starts)
@@ -153,7 +158,7 @@ def _better_alone(members: Stack, states: State, plan: Plan, drives, ends: Ends)
 def _segment(
     system: System, stepper: Stepper, state: State, piece: Plan, drive, ends: Ends, how: How
 ) -> tuple[State, Any, Any]:
-    """The state at the end, its gap, and whether it is measured."""
+    """The state at the end, its gap, and whether it is to be measured."""
     # A member that an adaptive solver left behind has to reach its own save first.
     runs = (state.code == RUNNING) & (state.clock >= piece.starts)
     if jnp.issubdtype(state.clock.dtype, jnp.integer):
@@ -178,13 +183,15 @@ def _segment(
     kept = runs & (code != DIVERGED)
     moved = jax.tree.map(lambda new, old: jnp.where(kept, new, old), moved, state)
     moved = moved._replace(code=jnp.where(runs, code, state.code))
-    # Saves that nobody reaches are not measured; at an end of no steps all stand still.
-    return moved, gap, piece.saves & (anyone | (piece.targets == piece.starts))
+    # One that was there before has been measured there; at an end of no steps all stand still.
+    arrives = kept & (state.clock < piece.targets) & (moved.clock == piece.targets)
+    still = (piece.targets == piece.starts) & (kept | ~runs)
+    return moved, jnp.where(runs, gap, jnp.inf), piece.saves & (arrives | still)
 
 
-def _trail(state: State, values: dict[str, Any], gap, how: How) -> Trail:
+def _trail(state: State, values: dict[str, Any], here, gap, how: How) -> Trail:
     params = state.params if how.keeps_states else None
-    return Trail(values, params, state.sums, state.clock, gap, state.code)
+    return Trail(values, here, params, state.sums, state.clock, gap, state.code)
 
 
 class Slope(NamedTuple):

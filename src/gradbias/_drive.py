@@ -192,8 +192,8 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
         running, began = states.code == RUNNING, time.monotonic()
         states, trail = ensemble.advance(states, plan, drives, recorder)
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
-        saves.take(plan, trail)
         first, states = False, watch.look(states, trail)
+        saves.take(plan, trail, states.clock)
         for m in np.flatnonzero(running & (states.code == DIVERGED)).tolist() * ensemble.counts:
             last, bad_steps[m] = _first_bad_step(ensemble, m, pick(states, [m]), plan, recorder)
             states = jax.tree.map(lambda all, one, m=m: _replaced(all, m, one[0]), states, last)
@@ -281,14 +281,13 @@ class _Saves:
             for members in groups.values()
         ]
 
-    def take(self, plan: Plan, trail: Trail) -> None:
-        """Hand what was measured at a save to the recorder."""
-        at = (trail.clocks == plan.targets) & (trail.codes != DIVERGED)
-        targets, first = np.unique(plan.targets, return_index=True)  # unused segments repeat one
-        found = list(zip(targets.tolist(), first.tolist(), strict=True))
+    def take(self, plan: Plan, trail: Trail, stopped: np.ndarray) -> None:
+        """Hand what was measured at a save to the recorder, up to where each member is now."""
+        at = trail.measured & (plan.targets <= stopped[:, None])
+        found = [(plan.targets[j].item(), j) for j in np.flatnonzero(plan.saves).tolist()]
         for members, rows in self.groups:
             saves = [(rows[target], j) for target, j in found if target in rows]
-            if saves and at[np.ix_(members, [j for _, j in saves])].all():
+            if saves and at[members][:, [j for _, j in saves]].all():
                 self._hand_over(members, saves, trail)
             else:
                 for row, j in saves:

@@ -80,7 +80,7 @@ class Recorder:
             params: the states, (members, rows, …); looked at by plain observables only.
         """
         where = block(members, rows)
-        self.seen[where] = True
+        self._write_once(where)
         if self.plain:
             values = values | self._measure_plain(members, params)
         for name, value in values.items():
@@ -97,16 +97,19 @@ class Recorder:
             where: (members, saves), which.
         """
         where = np.pad(where, ((0, 0), (0, 1)))
-        self.seen |= where
+        self._write_once(where)
         for array in jax.tree.leaves(self.results):
             array[where] = np.broadcast_to(array[:, -1:], array.shape)[where]
 
     def finish(self) -> dict[str, Any]:
         """The arrays, with NaN where a member was not at a save."""
-        if not self.seen.all():
-            for value in jax.tree.leaves(self.results):
-                value[~self.seen] = np.nan
         return jax.tree.map(lambda value: value.swapaxes(0, 1), self.results)
+
+    def _write_once(self, where: Any) -> None:
+        """Every row of a member is written at most once, with what was measured there."""
+        if self.seen[where].any():
+            raise RuntimeError("a row of a result was to be written twice: a defect of gradbias")
+        self.seen[where] = True
 
     def _measure_plain(self, members: np.ndarray, params: Any) -> dict[str, Any]:
         """These get NumPy parameters, one state after the other."""
@@ -131,7 +134,9 @@ class Recorder:
         """Members first: that is how results are handed on."""
         if name not in self.results:
             shape = self.seen.shape
-            self.results[name] = jax.tree.map(lambda v: np.empty((*shape, *v.shape[2:])), value)
+            self.results[name] = jax.tree.map(
+                lambda v: np.full((*shape, *v.shape[2:]), np.nan), value
+            )
         return self.results[name]
 
 
