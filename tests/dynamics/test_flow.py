@@ -158,3 +158,45 @@ def test_a_first_step_that_overflows_is_made_smaller(scale):
     at_once, slowly = gb.simulate(setup), gb.simulate(setup.replace(save_at=[0, 1e-9, 1e-6, 0.25]))
     assert at_once.status == "converged to tolerance"
     np.testing.assert_allclose(at_once.theta, slowly.theta, atol=1e-9 * scale**2)
+
+
+@pytest.mark.parametrize("eps", [1e-9, 3e-14, 1e-150])
+def test_a_tiny_unit_beside_large_ones_is_learned_on_time(eps):
+    """Two independent modes; the small one is a logistic curve in closed form."""
+    X = np.diag([0.1, 1.0])
+    middle = np.log(1 / eps)
+    times = middle + np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    exact = 1 / (1 + np.exp(2 * (middle - times)) * (1 - eps**2))
+    net, layer = gb.TwoLayer(2, 2, 2), np.diag([0.9, eps])
+    setup = gb.Setup(
+        gb.Regression.half_sum(X, X), net, {"W1": layer, "W2": layer}, gb.Flow(),
+        gb.Until(time=times[-1]), save_at=times,
+    )  # fmt: skip
+    got = gb.simulate(setup, reduce=False).data["theta"].values[:, 1, 1]
+    np.testing.assert_allclose(got, exact, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("eps", [1e-12, 1e-100])
+def test_a_tiny_parameter_of_a_diagonal_net_is_learned_on_time(eps):
+    """u' = 2u(1 − u²) for X = I: a logistic curve in u²."""
+    X, net = np.diag([0.1, 1.0]), gb.Diagonal(2)
+    middle = np.log(1 / eps) / 2
+    times = middle + np.array([-0.5, 0.0, 0.5])
+    start = {"u": np.array([0.9, eps]), "v": np.zeros(2)}
+    problem = gb.Regression.half_sum(X, X @ np.ones(2))
+    setup = gb.Setup(
+        problem, net, start, gb.Flow(), gb.Until(time=times[-1]), save_at=times
+    )  # fmt: skip
+    exact = 1 / (1 + np.exp(4 * (middle - times)) * (1 - eps**2))
+    got = gb.simulate(setup).data["theta"].values[:, 1]
+    np.testing.assert_allclose(got, exact, rtol=0, atol=1e-9)
+
+
+def test_units_that_are_zero_or_rounding_do_not_shorten_steps():
+    """A unit of exact zeros stays; one of 1e-17 is followed, and costs no more than a large one."""
+    problem, _, _ = case("two layers")
+    net = gb.TwoLayer(9, 2, 3)
+    params = gb.init.gaussian(net, 0.5, key=0)
+    scales = np.array([1.0, 0.0, 1e-17])
+    params = {"W1": params["W1"] * scales, "W2": params["W2"] * scales[:, None]}
+    assert_matches(problem, net, params, reduce=False)

@@ -15,6 +15,7 @@ from ..numerics import checks
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepper, System
+from ._tolerance import Tolerance, first_size, next_size
 
 if TYPE_CHECKING:
     import diffrax
@@ -39,7 +40,6 @@ class Memory(eqx.Module):
 
     Attributes:
         dt: the size of the next step.
-        controller: the state of the step size controller.
         solver: the state of the Runge-Kutta method.
         taken: steps so far, rejected ones included.
         best: the lowest objective seen.
@@ -50,7 +50,6 @@ class Memory(eqx.Module):
     """
 
     dt: Any
-    controller: Any
     solver: Any
     taken: Any
     best: Any
@@ -63,20 +62,17 @@ class Memory(eqx.Module):
 class FlowStepper(Stepper):
     """dp/dt = −∇(L + γ‖p‖²), in steps that end on the times asked for."""
 
-    rtol: Any
-    atol: Any
+    tolerance: Tolerance
     weight_decay: Any
 
     def begin(self, system: System, params) -> Memory:
-        term, zero, method = self._term(system), jnp.asarray(0.0), _solver()
+        zero, method = jnp.asarray(0.0), _solver()
         with _usual_promotion():
-            t1, controller = self._controller().init(
-                term, zero, jnp.asarray(jnp.inf), params, None, None, method.func, ORDER
-            )
-            solver = method.init(term, zero, t1, params, None)
+            dt = first_size(lambda p: self._field(system, p), self.tolerance, system.net, params)
+            solver = method.init(self._term(system), zero, dt, params, None)
         count = jnp.asarray(0)
         best = jnp.asarray(jnp.inf)
-        return Memory(t1, controller, solver, count, best, count, params, count, zero)
+        return Memory(dt, solver, count, best, count, params, count, zero)
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         def unfinished(state):
@@ -88,38 +84,30 @@ class FlowStepper(Stepper):
 
         return jax.lax.while_loop(unfinished, step, state)
 
-    def _controller(self) -> "diffrax.PIDController":
-        import diffrax
-
-        return diffrax.PIDController(rtol=self.rtol, atol=self.atol)
+    def _field(self, system: System, params) -> Any:
+        grads = gradient(system.problem, system.net, params)
+        return jax.tree.map(jnp.negative, decayed(grads, params, self.weight_decay))
 
     def _term(self, system: System) -> "diffrax.ODETerm":
         import diffrax
 
-        def field(t, params, args):
-            grads = gradient(system.problem, system.net, params)
-            return jax.tree.map(jnp.negative, decayed(grads, params, self.weight_decay))
-
-        return diffrax.ODETerm(field)
+        return diffrax.ODETerm(lambda t, params, args: self._field(system, params))
 
     def _step(self, system: System, state: State, target, goal) -> State:
-        term, memory = self._term(system), state.memory
+        memory = state.memory
         t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
         with _usual_promotion():
             candidate, error, _, solver, _ = _solver().step(
-                term, t0, t1, state.params, None, memory.solver, False
+                self._term(system), t0, t1, state.params, None, memory.solver, False
             )
-            reached, error = _overflow_is_large(state.params, candidate, error)
-            keep, t_from, t_to, _, controller, _ = self._controller().adapt_step_size(
-                t0, t1, state.params, reached, None, error, ORDER, memory.controller
-            )
+            ratio = self.tolerance.ratio(system.net, state.params, candidate, error)
+        keep, size = next_size(t1 - t0, ratio, ORDER)
         # A step cut short by a save time says little about the next one.
-        shortened = keep & (t1 == target)
-        dt = jnp.where(shortened, jnp.maximum(t_to - t_from, memory.dt), t_to - t_from)
+        dt = jnp.where(keep & (t1 == target), jnp.maximum(size, memory.dt), size)
         moved = eqx.tree_at(
-            lambda m: (m.dt, m.controller, m.solver, m.taken),
+            lambda m: (m.dt, m.solver, m.taken),
             memory,
-            (dt, controller, _where(keep, solver, memory.solver), memory.taken + 1),
+            (dt, _where(keep, solver, memory.solver), memory.taken + 1),
             is_leaf=lambda leaf: leaf is None,
         )
         params = _where(keep, candidate, state.params)
@@ -136,7 +124,8 @@ class FlowStepper(Stepper):
         falls = objective < memory.best
         since = jnp.where(falls, 0, memory.since + keep.astype(memory.since.dtype))
         anchor = _where(falls, state.params, memory.anchor)
-        floor = (since >= PATIENCE) & (self._distance(state.params, anchor) < 1e3)
+        moved = self.tolerance.distance(state.params, anchor)
+        floor = (since >= PATIENCE) & (moved < 1e3)
         crawls = memory.taken - memory.mark_taken >= CRAWL_STEPS
         slow = crawls & (state.clock < (1 + CRAWL_GROWTH) * memory.mark_clock)
         failed = slow | ~(memory.dt > 1e-14 * state.clock)  # NaN, too
@@ -153,17 +142,6 @@ class FlowStepper(Stepper):
         code = code.astype(state.code.dtype)
         return State(state.params, state.sums, state.clock, memory, code)
 
-    def _distance(self, params, anchor) -> Any:
-        """The largest change since the anchor, in units of the tolerance."""
-        units = jax.tree.map(
-            lambda p, a: jnp.max(
-                jnp.abs(p - a) / (self.atol + self.rtol * jnp.abs(p)), initial=0.0
-            ),
-            params,
-            anchor,
-        )
-        return jnp.max(jnp.stack(jax.tree.leaves(units)))
-
 
 class Flow(Dynamics):
     """Gradient flow, dp/dt = −∇L, integrated by diffrax's Dopri8.
@@ -171,7 +149,8 @@ class Flow(Dynamics):
     Args:
         rtol: relative tolerance of a step.
         atol: absolute tolerance; None takes 1e-11 of the smallest non-zero layer (its root mean
-            square) at the start, which small inits need.
+            square) at the start, and of each hidden unit as it grows: a unit of 1e-12 beside
+            others of order one is learned at the right time.
         weight_decay: γ of the objective L + γ‖params‖².
     """
 
@@ -191,8 +170,9 @@ class Flow(Dynamics):
         need_expectation("Flow", problem, net)
 
     def stepper(self, params, key: int) -> FlowStepper:
-        atol = self.atol if self.atol is not None else np.asarray(1e-11 * _scale(params))
-        return FlowStepper(self.rtol, atol, self.weight_decay if self.weight_decay != 0 else None)
+        weight_decay = self.weight_decay if self.weight_decay != 0 else None
+        tolerance = Tolerance.at(self.rtol, self.atol, params)
+        return FlowStepper(tolerance=tolerance, weight_decay=weight_decay)
 
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self
@@ -212,25 +192,6 @@ def _usual_promotion() -> Iterator[None]:
     """Diffrax counts on jax's default promotion rules, which the caller may have made strict."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield
-
-
-def _scale(params) -> float:
-    """The root mean square of the smallest non-zero layer; 1 if all are zero."""
-    sizes = [_rms(p) for p in jax.tree.leaves(params) if np.any(p)]
-    return float(min(sizes, default=1.0))
-
-
-def _rms(array: np.ndarray) -> float:
-    largest = np.abs(array).max()  # divided out: squares of 1e-200 are zero
-    return largest * np.sqrt(np.mean(np.square(array / largest)))
-
-
-def _overflow_is_large(params, candidate, error) -> tuple[Any, Any]:
-    """Where a step overflowed, the controller is told that it is wrong by far, not by NaN."""
-    leaves = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves((candidate, error))]
-    finite = jnp.all(jnp.stack(leaves))
-    wrong = jax.tree.map(lambda p: 1e10 * (1 + jnp.abs(p)), params)
-    return _where(finite, candidate, params), _where(finite, error, wrong)
 
 
 def _where(keep, new, old) -> Any:
