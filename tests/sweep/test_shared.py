@@ -10,7 +10,7 @@ from gradbias import _travel
 from gradbias._grid import Grid
 from gradbias._layout import chunks_of
 from gradbias._roster import Roster
-from gradbias.reductions._closure import invariance_residual, invariant_bases, polished
+from gradbias.reductions._closure import closed, invariant_bases, polished
 
 X = np.random.default_rng(1).normal(size=(6, 4))
 
@@ -56,11 +56,11 @@ def test_subspaces_are_polished_before_a_reduction_is_given_up():
     found = invariant_bases(units, first)
     bent = [np.linalg.qr(b + 3e-15 * rng.normal(size=b.shape))[0] for b in found[1:-1]]
     bent = [first, *bent, None]
-    assert invariance_residual(units, bent) > 2e-14
-    assert invariance_residual(units, polished(units, bent)) <= 1e-14
+    assert closed(units, bent).residual > 2e-14
+    assert closed(units, polished(units, bent)).residual <= 1e-14
     # Control: what is not invariant does not become so.
     wrong = [first, *(np.linalg.qr(rng.normal(size=b.shape))[0] for b in found[1:-1]), None]
-    assert invariance_residual(units, polished(units, wrong)) > 1e-3
+    assert closed(units, polished(units, wrong)).residual > 1e-3
 
 
 def test_what_a_function_refers_to_is_packed_anew_for_every_sweep():

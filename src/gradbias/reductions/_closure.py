@@ -9,23 +9,28 @@ common scalar under weight decay.
 
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-TOLERANCE = 1e-13  # on candidates divided by the norm of their factor; 1e-9 costs 1e-8 in results
+ROUNDING = 8 * np.finfo(np.float64).eps  # times √columns; seen: an eighth of it
 FEW = 8  # columns whose SVD takes no longer than their QR
 TALL = 4  # times as high as wide: there Householder's QR takes four times as long as Cholesky's
 CLEAR = 1e-3  # of a unit: what shows so much of a direction shows it to all digits but three
 APART = 1e-8  # the least squared singular value of columns that are clearly independent
+SPREAD = 1e-4  # scales this close lose four digits of sixteen when they are mixed
 CERTIFICATE = 1e-14  # the largest invariance residual that counts as closed
 
 
-def invariant_bases(units: list[np.ndarray], first: np.ndarray) -> list[np.ndarray | None]:
+def invariant_bases(
+    units: list[np.ndarray], first: np.ndarray, by_column: bool = False
+) -> list[np.ndarray | None]:
     """Orthonormal bases of E0 … EN; None stands for the whole space.
 
     Args:
         units: F1 … FN, each divided by its norm.
         first: (d, r) basis of E0.
+        by_column: a candidate counts by its own scale, not by that of its factor.
     """
     inner = range(1, len(units))
     bases: list[np.ndarray | None] = [first, *(_empty(F.shape[1]) for F in units[:-1]), None]
@@ -38,11 +43,13 @@ def invariant_bases(units: list[np.ndarray], first: np.ndarray) -> list[np.ndarr
             if basis is None or made_from.get(k) == neighbours:
                 continue
             made_from[k], grows = neighbours, True
-            bases[k] = _extended(basis, np.concatenate(_images(units, bases, k), axis=1))
+            bases[k] = _extended(basis, np.concatenate(images(units, bases, k, by_column), axis=1))
     return bases
 
 
-def polished(units: list[np.ndarray], bases: list[np.ndarray | None]) -> list[np.ndarray | None]:
+def polished(
+    units: list[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
+) -> list[np.ndarray | None]:
     """The same subspaces, each made once more from its neighbours.
 
     A direction of which a factor shows only a small part is known with as much less accuracy, and
@@ -52,35 +59,64 @@ def polished(units: list[np.ndarray], bases: list[np.ndarray | None]) -> list[np
     for k in (*inner, *reversed(inner)):
         size = _size(bases[k])
         if size > 0:
-            columns = np.concatenate(_images(units, better, k), axis=1)
+            columns = np.concatenate(images(units, better, k, by_column), axis=1)
             better[k] = _left_singular(columns)[0][:, :size]
     return better
 
 
-def invariance_residual(units: list[np.ndarray], bases: list[np.ndarray | None]) -> float:
-    """The largest part, relative to its factor, that a factor maps out of the subspaces."""
-    worst = 0.0
+class Closed(NamedTuple):
+    """How well subspaces close.
+
+    Attributes:
+        residual: the largest part that is mapped out of them, relative to its factor or column.
+        even: is no candidate, and no row of them, far smaller than another one, unless zero?
+    """
+
+    residual: float
+    even: bool
+
+
+def closed(
+    units: list[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
+) -> Closed:
+    """How well these subspaces close."""
+    worst, even = 0.0, True
     for k in range(1, len(units)):
         basis = bases[k]
         if basis is None:
             continue
-        for image in _images(units, bases, k):
+        both = images(units, bases, k, by_column)
+        for image in both:
             worst = max(worst, _norm(image - basis @ (basis.T @ image)))
-    return worst
+        even = even and _is_even(np.abs(np.concatenate(both, axis=1)))
+    return Closed(worst, even)
 
 
-def unit(factor: np.ndarray) -> np.ndarray:
+def _is_even(sizes: np.ndarray) -> bool:
+    """Is no row and no column far smaller than another one, unless it is zero?"""
+    largest = sizes.max(initial=0.0)
+    if sizes.min(initial=largest) >= SPREAD * largest:
+        return True
+    return not any(small(sizes.max(axis=axis, initial=0.0)).any() for axis in (0, 1))
+
+
+def small(scale: np.ndarray) -> np.ndarray:
+    """Which of these are far smaller than the largest, but not zero?"""
+    least = SPREAD * scale.max(initial=0.0)
+    return (scale < least) & (scale > 0)
+
+
+def unit(factor: np.ndarray, largest: float) -> np.ndarray:
     """A factor divided by its spectral norm, to a few per cent; zero stays zero.
 
     Power iteration, because the norm only sets the scale of a threshold. Divided by the largest
     entry first: squares of an init of 1e-200 would underflow.
     """
-    largest = np.abs(factor).max(initial=0.0)
     if largest == 0:
         return factor
     scaled = factor / largest
     if 1 in factor.shape:
-        return scaled / np.linalg.norm(scaled)
+        return scaled / math.sqrt(np.vdot(scaled, scaled))
     x = _direction(factor.shape[1])
     for _ in range(10):
         x = scaled.T @ (scaled @ (x / np.linalg.norm(x)))
@@ -89,6 +125,8 @@ def unit(factor: np.ndarray) -> np.ndarray:
 
 def _norm(matrix: np.ndarray) -> float:
     """The spectral norm."""
+    if matrix.size == 0:
+        return 0.0
     squares = matrix.T @ matrix
     largest = squares[0, 0] if squares.size == 1 else np.linalg.eigvalsh(squares)[-1]
     return math.sqrt(max(largest, 0.0))
@@ -100,11 +138,23 @@ def _direction(size: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=size)
 
 
-def _images(
-    units: list[np.ndarray], bases: list[np.ndarray | None], k: int
+def images(
+    units: list[np.ndarray], bases: list[np.ndarray | None], k: int, by_column: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the two neighbours of Ek are mapped to: both must lie in Ek."""
-    return _times(units[k - 1].T, bases[k - 1]), _times(units[k], bases[k + 1])
+    times = _own_scale if by_column else _times
+    return times(units[k - 1].T, bases[k - 1]), times(units[k], bases[k + 1])
+
+
+def _own_scale(factor: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
+    """The image of a basis, each column over the terms that it is the sum of.
+
+    Of that size is its rounding: a column that is tiny because its terms are is as well known as
+    any other, one that is tiny because they cancel is not.
+    """
+    terms = np.abs(factor) if basis is None else np.abs(factor) @ np.abs(basis)
+    largest = terms.max(axis=0, initial=0.0)
+    return _times(factor, basis) / np.where(largest == 0, 1.0, largest)
 
 
 def _extended(basis: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
@@ -117,13 +167,15 @@ def _extended(basis: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
     if basis.shape[1] == 0:
         return _span(columns)
     rest = columns - basis @ (basis.T @ columns)
-    rest = rest[:, np.linalg.norm(rest, axis=0) > TOLERANCE / math.sqrt(columns.shape[1])]
+    rest = rest[:, np.linalg.norm(rest, axis=0) > ROUNDING]
     if rest.shape[1] == 0:
         return basis
     added, sizes = _left_singular(rest)
     clear = int(np.sum(sizes > CLEAR))
-    if np.any(sizes[clear:] > TOLERANCE):
+    if np.any(sizes[clear:] > _rounding(columns)):
         return _span(columns)
+    if clear == 0:
+        return basis
     if basis.shape[1] + clear >= len(basis):
         return None
     added = added[:, :clear]
@@ -140,17 +192,22 @@ def _span(columns: np.ndarray) -> np.ndarray | None:
     if columns.shape[1] == 0:
         return _empty(height)
     if height == 1:  # as between the factors of a rank-1 net
-        return None if np.linalg.norm(columns) > TOLERANCE else _empty(height)
+        return None if np.linalg.norm(columns) > _rounding(columns) else _empty(height)
     if columns.shape[1] == 1:
         length = np.linalg.norm(columns)
-        return columns / length if length > TOLERANCE else _empty(height)
+        return columns / length if length > ROUNDING else _empty(height)
     if columns.shape[1] > FEW and height >= TALL * columns.shape[1]:
         independent = _by_cholesky(columns)
         if independent is not None:
             return independent
     U, s = _left_singular(columns)
-    kept = int(np.sum(s > TOLERANCE))
+    kept = int(np.sum(s > _rounding(columns)))
     return None if kept >= height else U[:, :kept]
+
+
+def _rounding(columns: np.ndarray) -> float:
+    """A direction of which columns show no more than this is rounding."""
+    return ROUNDING * math.sqrt(columns.shape[1])
 
 
 def _left_singular(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

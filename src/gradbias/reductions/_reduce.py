@@ -9,8 +9,9 @@ from ..nets import ChainNet, Deep, Net
 from ..nets._base import product
 from ..problems import Problem, QuadraticProblem
 from ..problems._base import Quadratic
-from ._closure import CERTIFICATE, invariance_residual, invariant_bases, polished, unit
+from ._closure import CERTIFICATE, closed, invariant_bases, polished, small, unit
 from ._latest import latest
+from ._scales import left_out, mixed_inputs, mixed_units, writable
 from ._spectral import in_row_space
 
 
@@ -81,6 +82,14 @@ class Reduction(NamedTuple):
     certificate: float
 
 
+class Bases(NamedTuple):
+    """Invariant subspaces: `closed` says what the other two are."""
+
+    bases: list[np.ndarray | None]
+    residual: float
+    even: bool
+
+
 def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     """The exact closure of a run, or a sentence that says why there is none."""
     if not isinstance(net, ChainNet):
@@ -89,29 +98,51 @@ def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
         return f"{type(problem).__name__} is not a squared loss"
     if problem.rank == 0:
         return "the data are zero"
+    unseen = left_out(problem)
+    if unseen is not None:
+        return unseen
     factors = net.factors(params)
-    units = [unit(factor) for factor in factors]
+    inputs = np.abs(factors[0]).max(axis=1, initial=0.0)
+    largest = [inputs.max(), *(np.abs(factor).max(initial=0.0) for factor in factors[1:])]
+    if not all(map(writable, factors, largest)):
+        return "the entries of a layer differ by more orders of magnitude than float64 holds"
+    units = list(map(unit, factors, largest))
     row_space = _row_space(problem)
-    bases = invariant_bases(units, row_space)
-    certificate = invariance_residual(units, bases)
-    if certificate > CERTIFICATE:
-        bases = polished(units, bases)
-        certificate = invariance_residual(units, bases)
-    if certificate > CERTIFICATE:
-        return f"invariance residual {certificate:.1e} is above {CERTIFICATE:.0e}"
-    small = {
+    found = _closed_bases(units, row_space)
+    lost = None
+    if small(inputs).any():
+        lost = mixed_inputs(problem, row_space, inputs)
+    if not found.even:
+        found = _closed_bases(units, row_space, by_column=True)
+        lost = lost or mixed_units(units, found.bases)
+    if lost is not None:
+        return lost
+    if found.residual > CERTIFICATE:
+        return f"invariance residual {found.residual:.1e} is above {CERTIFICATE:.0e}"
+    bases = found.bases
+    inside = {
         f"W{k}": _project(bases[k - 1], factor, bases[k])
         for k, factor in enumerate(factors, start=1)
     }
-    dims = [small["W1"].shape[0], *(small[f"W{k}"].shape[1] for k in range(1, len(factors) + 1))]
+    dims = [inside["W1"].shape[0], *(inside[f"W{k}"].shape[1] for k in range(1, len(factors) + 1))]
     if 0 in dims:
         return "a layer is cut off: no signal passes it"
     rests = _rests(factors, bases)
     across = None if rests[0] is None else _project(None, rests[0], bases[1])
     lift = Lift(net, bases, rests, across)
-    small["rest"] = np.asarray(1.0)
+    inside["rest"] = np.asarray(1.0)
     seen, small_net = in_row_space(problem), chain_of(tuple(dims))
-    return Reduction(seen, small_net, small, lift, row_space, certificate)
+    return Reduction(seen, small_net, inside, lift, row_space, found.residual)
+
+
+def _closed_bases(units: list[np.ndarray], row_space: np.ndarray, by_column: bool = False) -> Bases:
+    """The invariant subspaces, and how well they close."""
+    bases = invariant_bases(units, row_space, by_column)
+    found = closed(units, bases, by_column)
+    if found.residual > CERTIFICATE:
+        bases = polished(units, bases, by_column)
+        found = closed(units, bases, by_column)
+    return Bases(bases, *found)
 
 
 @latest
