@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -13,6 +14,7 @@ from . import observe
 from .dynamics import Dynamics
 from .nets import Deep, Diagonal, LinearNet, Net, Rank1, TwoLayer
 from .numerics import checks
+from .numerics.constants import ReadOnlyDict, constant, refuse_assignment, sealed
 from .numerics.precision import host, warn_of_float32
 from .observe._running import Running
 from .problems import Problem, Samples
@@ -22,7 +24,7 @@ MOST_STEPS = 10**15  # beyond it, a clock would lose count
 DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
 
 
-@dataclasses.dataclass(frozen=True, init=False)
+@dataclasses.dataclass(init=False, unsafe_hash=True)  # it cannot change: see __setattr__
 class Until:
     """When a run stops: at whichever of the named limits comes first.
 
@@ -57,12 +59,17 @@ class Until:
             named["time"] = checks.number("until.time", time, above=0)
         if gap is not None:
             named["gap"] = checks.number("until.gap", gap, at_least=0)
-        for name, value in named.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(named)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_assignment(self, name, "make a new one, and setup.replace(until=gb.Until(…))")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
 
 
 class Setup:
-    """Everything that decides a run.
+    """Everything that decides a run. It cannot change: `replace` makes another one.
 
     Args:
         problem: what is fitted.
@@ -79,7 +86,6 @@ class Setup:
 
     problem: Problem
     net: Net
-    params: Any
     dynamics: Dynamics
     until: Until
     record: dict[str, Any]
@@ -102,21 +108,47 @@ class Setup:
         _expect("dynamics", dynamics, Dynamics, "gb.Descent(lr) or gb.Flow()")
         if until is not None:
             _expect("until", until, Until, "gb.Until(steps=1000)")
-        self.given = {"until": until, "record": record, "save_at": save_at}
-        self.problem, self.net, self.dynamics = problem, net, dynamics
-        self.params = _parameters(net, params)
-        self.until = _until(until, dynamics)
-        self.key = checks.integer("key", key)
-        self.limit = _limit(self.until, dynamics)
-        self.save_clock = _saves(save_at, dynamics, self.limit)
-        by_step = dynamics.axis == "step"
-        self.save_at = self.save_clock if by_step else dynamics.time(self.save_clock)
-        _check_fit(problem, net, self.params)
-        dynamics.check(problem, net, self.limit)
-        linear = isinstance(net, LinearNet)
-        default = [observe.loss, observe.theta] if linear else [observe.loss]
-        self.record = observe.named(default if record is None else record)
-        _check_sums(self.record, dynamics)
+        until_given, until = until, _until(until, dynamics)
+        params, key = _parameters(net, params), checks.integer("key", key)
+        limit = _limit(until, dynamics)
+        clocks = _saves(save_at, dynamics, limit)
+        _check_fit(problem, net, params)
+        dynamics.check(problem, net, limit)
+        default = [observe.loss, observe.theta] if isinstance(net, LinearNet) else [observe.loss]
+        named = ReadOnlyDict(observe.named(default if record is None else record))
+        _check_sums(named, dynamics)
+        saves = clocks if dynamics.axis == "step" else constant(dynamics.time(clocks))
+        given = {
+            "until": until_given,
+            "record": None if record is None else named,
+            "save_at": None if save_at is None else checks.constant_array("save_at", save_at),
+        }
+        vars(self).update(
+            problem=problem,
+            net=net,
+            params=params,
+            dynamics=dynamics,
+            until=until,
+            record=named,
+            save_at=saves,
+            key=key,
+            limit=limit,
+            save_clock=clocks,
+            given=ReadOnlyDict(given),
+            start=_leaves(params),
+        )
+
+    @property
+    def params(self) -> Any:
+        """Where the run starts."""
+        params, start = vars(self)["params"], vars(self)["start"]
+        now = _leaves(params)
+        if len(now) != len(start) or not all(map(operator.is_, now, start)):
+            raise dataclasses.FrozenInstanceError(
+                "setup.params was changed after the setup was made, which a run would not see "
+                "everywhere: setup.replace(params=…) makes a setup with other parameters"
+            )
+        return params
 
     def replace(self, **changes: Any) -> "Setup":
         """The same setup with some arguments changed."""
@@ -132,6 +164,16 @@ class Setup:
         if unknown:
             raise ValueError(f"replace: unknown {unknown}; a Setup has {sorted(given)}")
         return Setup(**{**given, **changes})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_assignment(self, name, f"setup.replace({name}=…) makes a setup with another one")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        sealed([jax.tree.leaves(state["params"]), state["save_at"], state["save_clock"]])
+        vars(self).update(state)
 
     def __repr__(self) -> str:
         return (
@@ -151,7 +193,7 @@ def _expect(name: str, value: Any, kind: type, example: str) -> None:
 def _parameters(net: Net, params: Any) -> Any:
     shapes = net.shapes()
     if shapes is None:
-        return jax.tree.map(lambda leaf: checks.array("params", leaf), params)
+        return jax.tree.map(lambda leaf: checks.constant_array("params", leaf), params)
     if not isinstance(params, Mapping):
         raise ValueError(f"params must be a dict of arrays, got {type(params).__name__}")
     unknown, missing = sorted(set(params) - set(shapes)), sorted(set(shapes) - set(params))
@@ -159,9 +201,15 @@ def _parameters(net: Net, params: Any) -> Any:
         wrong = f"unknown {unknown}" if unknown else f"missing {missing}"
         raise ValueError(f"params: {wrong}; {net!r} has {sorted(shapes)}")
     return {
-        name: checks.array(f"params[{name!r}]", params[name], shape=shape)
+        name: checks.constant_array(f"params[{name!r}]", params[name], shape=shape)
         for name, shape in shapes.items()
     }
+
+
+def _leaves(params: Any) -> list[Any]:
+    if type(params) is dict and all(type(leaf) is np.ndarray for leaf in params.values()):
+        return list(params.values())
+    return jax.tree.leaves(params)
 
 
 def _until(until: Until | None, dynamics: Dynamics) -> Until:
@@ -203,8 +251,8 @@ def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -
         end = default if limit is None else limit
         if counts:
             return _log_spaced(int(end), SAVES)
-        return np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)])
-    values = checks.array("save_at", save_at, ndim=(1,))
+        return sealed(np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)]))
+    values = checks.constant_array("save_at", save_at, ndim=(1,))
     if len(values) == 0 or values[0] < 0 or np.any(np.diff(values) <= 0):
         shown = f"{values[:5].tolist()}{' …' if len(values) > 5 else ''}"
         raise ValueError(f"save_at must be increasing, not negative and not empty, got {shown}")
@@ -217,7 +265,7 @@ def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -
     odd = clocks[clocks != np.round(clocks)]
     if counts and len(odd):
         raise ValueError(f"save_at must be whole steps, got {odd[0]}")
-    return clocks.astype(np.int64) if counts else clocks
+    return sealed(clocks.astype(np.int64)) if counts else clocks
 
 
 def _on_the_grid(times: np.ndarray, dynamics: Dynamics) -> np.ndarray:

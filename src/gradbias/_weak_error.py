@@ -182,7 +182,7 @@ def _ensemble(first: Setup, members: int, progress: bool | None) -> Any:
 
     def build(member: int) -> Setup:
         setup = copy.copy(first)
-        setup.key = first.key + member
+        vars(setup).update(key=first.key + member)
         return setup
 
     return sweep(build, {"member": range(members)}, progress=progress)

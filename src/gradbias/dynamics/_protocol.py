@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
-from ..numerics.modules import Module
+from ..numerics.modules import Module, Value
 from ..problems import Problem
 
 # How a state came to rest; RUNNING means that it has not.
@@ -107,7 +107,7 @@ class Stepper(Module):
         """
 
 
-class Dynamics(Module):
+class Dynamics(Value):
     """How parameters move.
 
     Results are laid out over steps (`axis = "step"`) or time (`"time"`). The clock of a run counts

@@ -3,13 +3,13 @@
 import abc
 from typing import Any
 
-from ..numerics.modules import Module
+from ..numerics.modules import Value
 from ._symmetries import Symmetry
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Net(Module):
+class Net(Value):
     """A model f(params, X) with outputs (n, k) or (n,).
 
     Subclass it for an own non-linear net: fields are its sizes, `__call__` is the model.

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..nets import Net
-from ..numerics.modules import Module
+from ..numerics.modules import Value
 from ..numerics.precision import host, require_float64
 from ..problems import Batch, Problem
 from ._spread import Spread
 
 
-class Noise(Module):
+class Noise(Value):
     """Where the randomness of a step comes from: `DataNoise` or `ParameterNoise`.
 
     Attributes:

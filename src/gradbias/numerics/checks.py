@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .constants import is_constant, sealed
+
 Shape = Sequence[int | None]
 
 
@@ -46,6 +48,21 @@ def array(
         ndim: the numbers of axes that are allowed.
         shape: the shape that is needed; `None` stands for any length.
     """
+    return _checked(name, _doubles(_real(name, value)), ndim, shape)
+
+
+def constant_array(
+    name: str, value: Any, *, ndim: Sequence[int] | None = None, shape: Shape | None = None
+) -> np.ndarray:
+    """The same, but read-only; an array that is constant already is not copied."""
+    given = _real(name, value)
+    if given.dtype == np.float64 and is_constant(given):
+        return _checked(name, given, ndim, shape)
+    return sealed(_checked(name, _doubles(given), ndim, shape))
+
+
+def _real(name: str, value: Any) -> np.ndarray:
+    """An array of real numbers, as it was given."""
     refuse_tracer(name, value)
     if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
         raise ValueError(
@@ -63,13 +80,23 @@ def array(
         warnings.warn(
             f"{name} is {given.dtype}: computing in float64 from its rounded values. "
             "Make it in float64 to keep all digits.",
-            stacklevel=3,
+            stacklevel=4,
         )
+    return given
+
+
+def _doubles(given: np.ndarray) -> np.ndarray:
+    """A copy in float64."""
     if given.dtype == np.float64:
-        result = given.copy(order="K")
-    else:
-        with np.errstate(over="ignore"):  # too large for float64: said below
-            result = np.array(given, dtype=np.float64)
+        return given.copy(order="K")
+    with np.errstate(over="ignore"):  # too large for float64: `_checked` says so
+        return np.array(given, dtype=np.float64)
+
+
+def _checked(
+    name: str, result: np.ndarray, ndim: Sequence[int] | None, shape: Shape | None
+) -> np.ndarray:
+    """The array, if it is finite and has the right shape."""
     if ndim is not None and result.ndim not in ndim:
         need = " or ".join(str(n) for n in ndim)
         raise ValueError(f"{name} must have {need} axes, got shape {result.shape}")

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 
 from ..numerics import checks
-from ..numerics.modules import Module
+from ..numerics.modules import Value
 
 Measurement = Callable[[Any, Any, Any], Any]
 
 
-class Observable(Module):
+class Observable(Value):
     """A measurement on parameters, written with jax.numpy.
 
     Called inside compiled code with traced arrays; the result is a scalar, an array or a dict of

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
-from ..numerics.modules import Module
+from ..numerics.modules import Module, Value
 from ._batch import Batch
 
 
-class Problem(Module):
+class Problem(Value):
     """What is fitted: `d` inputs to `k` outputs.
 
     Methods that take a predictor compute with NumPy when given numbers and with jax when given
@@ -88,8 +88,8 @@ class FiniteData(Problem):
 
 def checked_data(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and labels, a sample a row; a ValueError says what does not fit."""
-    inputs = checks.array("X", X, ndim=(2,))
-    labels = checks.array("Y", Y, ndim=(1, 2))
+    inputs = checks.constant_array("X", X, ndim=(2,))
+    labels = checks.constant_array("Y", Y, ndim=(1, 2))
     if 0 in inputs.shape or 0 in labels.shape:
         raise ValueError(f"X and Y must not be empty, got shapes {inputs.shape} and {labels.shape}")
     if len(inputs) != len(labels):

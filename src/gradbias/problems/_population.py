@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.constants import sealed
 from ..numerics.keys import generator
 from ..numerics.linalg import SVD, thin_svd
 from ..numerics.modules import Module
@@ -102,7 +103,7 @@ class Population(QuadraticProblem, Fresh):
     root_eps: Any
 
     def __init__(self, sigma_x: ArrayLike, V: ArrayLike, sigma_eps: ArrayLike, weight: float = 1.0):
-        self.V = checks.array("V", V, ndim=(2,))
+        self.V = checks.constant_array("V", V, ndim=(2,))
         k, d = self.V.shape
         if 0 in (k, d):
             raise ValueError(f"V must not be empty, got shape {self.V.shape}")
@@ -132,7 +133,7 @@ class Population(QuadraticProblem, Fresh):
     @functools.cached_property
     def svd(self) -> SVD:
         """sigma_x = U diag(s) Vt without its zero eigenvalues."""
-        return thin_svd(self.sigma_x)
+        return sealed(thin_svd(self.sigma_x))
 
     @property
     def row_space(self) -> np.ndarray:

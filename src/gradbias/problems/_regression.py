@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.constants import sealed
 from ..numerics.linalg import SVD, thin_svd
 from ..numerics.modules import Module
 from ._base import FiniteData, QuadraticProblem, checked_data
@@ -75,13 +76,13 @@ class Regression(FiniteData, QuadraticProblem, Rows):
     @classmethod
     def mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
         """L = (1/n)‖XΘ − Y‖²."""
-        X = checks.array("X", X, ndim=(2,))
+        X = checks.constant_array("X", X, ndim=(2,))
         return cls(X, Y, 1 / max(len(X), 1))
 
     @classmethod
     def half_mean(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
         """L = (1/2n)‖XΘ − Y‖²."""
-        X = checks.array("X", X, ndim=(2,))
+        X = checks.constant_array("X", X, ndim=(2,))
         return cls(X, Y, 0.5 / max(len(X), 1))
 
     @classmethod
@@ -97,7 +98,7 @@ class Regression(FiniteData, QuadraticProblem, Rows):
     @functools.cached_property
     def svd(self) -> SVD:
         """X = U diag(s) Vt without its zero singular values."""
-        return thin_svd(self.X)
+        return sealed(thin_svd(self.X))
 
     @property
     def row_space(self) -> np.ndarray:
