@@ -219,3 +219,19 @@ def test_it_is_cheap():
         balanced_limit(problem, theta0, 5)
         best = min(best, time.perf_counter() - start)
     assert best < 5e-3
+
+
+@pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-290, 1e-200, 1e-100, 1e100])
+def test_one_layer_is_least_squares_at_any_size(scale):
+    problem = Regression.mean(X, Y)
+    found = balanced_limit(problem, scale * THETA0, 1, gap=0.5)
+    V = problem.row_space
+    outside = scale * THETA0 - V @ (V.T @ (scale * THETA0))
+    np.testing.assert_allclose(found.theta, problem.min_norm + outside, rtol=1e-12)
+    assert found.distance == pytest.approx(np.linalg.norm(outside / (scale or 1)) * scale)
+    assert found.s == pytest.approx(np.linalg.norm(found.theta))
+
+
+def test_a_gap_beyond_the_layers_of_a_tiny_start():
+    with pytest.raises(ValueError, match="gap must not exceed.*got 1e"):
+        balanced_limit(Regression.mean(X, Y), 1e-300 * THETA0, 2, gap=1e10)

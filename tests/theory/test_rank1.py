@@ -161,6 +161,41 @@ def test_data_of_any_size():
         rank1_limit(PROBLEM, {name: 1e-150 * value for name, value in params.items()})
 
 
+@pytest.mark.parametrize("power", [-290, -200, -150, 100, 150, 200])
+def test_the_same_net_in_other_units(power):
+    """Labels and parameters of any size: once a hang at 1e-200, NumPy's words from 1e100 on."""
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(3, 4)), rng.normal(size=3)
+    params = {
+        "v1": rng.normal(size=4),
+        "u": rng.normal(size=(2, 2)),
+        "v": rng.normal(size=(2, 2)),
+    }
+    expected = rank1_limit(Regression(inputs, labels, 0.5), params)
+    unit = 10.0 ** (power / 5)
+    moved = {name: unit * value for name, value in params.items()}
+    found = rank1_limit(Regression(inputs, 10.0**power * labels, 0.5), moved)
+    np.testing.assert_allclose(found.theta, 10.0**power * expected.theta, rtol=1e-9)
+    assert (found.sign, found.sign_from) == (expected.sign, expected.sign_from)
+    assert expected.sign_from == "integration"
+    assert found.square == pytest.approx(unit**2 * expected.square, rel=1e-9)
+    assert found.distance == pytest.approx(10.0**power * expected.distance, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scale", [1e-60, 1e-10, *(pytest.param(s, marks=pytest.mark.slow) for s in (1e10, 1e60))]
+)
+def test_a_start_far_from_the_size_of_the_labels_ends(scale):
+    """Either an answer or a sentence, in a bounded number of evaluations."""
+    params = {name: scale * value for name, value in random_params(3, 7, 4, 1.0, 2).items()}
+    try:
+        found = rank1_limit(PROBLEM, params)
+    except ValueError as error:
+        assert "params" in str(error)
+    else:
+        np.testing.assert_allclose(X @ found.theta, Y, atol=1e-6 * (1 + scale**4))
+
+
 def test_large_and_small_starts_have_an_answer():
     rng = np.random.default_rng(1)
     for seed in range(24):

@@ -63,13 +63,18 @@ def balanced_limit(
     start, target = predictor("theta0", theta0, problem), np.reshape(problem.min_norm, problem.d)
     rho, t = norm(start), norm(target)
     if rho == 0:  # layers that are all zero stay so; one layer is just least squares
-        return _ended(problem, target if N == 1 else 0 * target, 0.0, t, t if N == 1 else 0.0, gap)
+        if N == 1:
+            return _ended(problem, target, 0.0, 0.0, t, gap)
+        return _ended(problem, 0 * target, 0.0, t, 0.0, gap)
     if not math.isfinite(rho):
         raise ValueError("theta0 must have a norm within the range of float64, got one beyond it")
     inside, outside = split(problem.row_space, start / rho)
-    if N > 1 and _on_stable_line(problem, start / rho, target, norm(outside)):
+    if N == 1:  # least squares: what the data do not see stays, and there is no gap
+        theta = target + rho * outside
+        return _ended(problem, theta, 0.0, rho * norm(outside), norm(theta), gap)
+    if _on_stable_line(problem, start / rho, target, norm(outside)):
         return _ended(problem, 0 * target, 0.0, t, 0.0, gap)
-    kappa, scaled = norm(outside), delta * math.exp(-2 * math.log(rho) / N)
+    kappa, scaled = norm(outside), _in_units_of_start(delta, rho, N)
     T = 2 * (math.log(t) - math.log(rho)) if t > 0 else -math.inf
     root = growth(N - 1, float(inside @ inside) + scaled, scaled - kappa**2, T)
     if root.z == math.inf:
@@ -79,7 +84,7 @@ def balanced_limit(
         )
     distance = _distance(root.z, rho, kappa)
     theta = target + distance * (outside / (kappa or 1.0))
-    s = _layer_norm(N, rho, root.z, norm(theta))
+    s = _layer_norm(N, rho, root.z)
     return _ended(problem, theta, root.residual, distance, s, gap)
 
 
@@ -90,9 +95,18 @@ def _distance(z: float, rho: float, kappa: float) -> float:
     return float(np.exp(z / 2 + math.log(rho) + math.log(kappa)))
 
 
-def _layer_norm(N: float, rho: float, z: float, theta: float) -> float:
-    if N == 1:
-        return theta
+def _in_units_of_start(gap: float, rho: float, N: float) -> float:
+    """δ over the square of the layers' norm at the start."""
+    log = -2 * math.log(rho) / N + (math.log(abs(gap)) if gap else 0.0)
+    if gap and log > 709:
+        raise ValueError(
+            f"gap must not exceed the squared norm of the layers of theta0 by more than 1e307, "
+            f"got {gap:.3g} where theta0 has the norm {rho:.3g}"
+        )
+    return math.copysign(math.exp(log), gap) if gap else 0.0
+
+
+def _layer_norm(N: float, rho: float, z: float) -> float:
     return 1.0 if math.isinf(N) else math.exp(math.log(rho) / N + z / (2 * (N - 1)))
 
 

@@ -4,14 +4,18 @@ The state is the inside of v1 in the singular basis of the data, and one boost �
 u + v grows by e^φ and u − v shrinks by it.
 """
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 from scipy.integrate import DOP853, OdeSolver, Radau
 
+from ..numerics.evaluations import Exhausted, limited
 from .potentials._problem import Seen
 
 STEPS = 2000  # a hundred are usual
+EVALUATIONS = 100_000  # a few thousand are usual
 RTOL = 1e-12
 REST, SETTLED = 1e-8, 20  # at rest: θ has shrunk by that, and shrinks in as many steps more
 
@@ -106,8 +110,14 @@ def _integrated(flow: ReducedFlow) -> tuple[np.ndarray, bool]:
     size = np.max(np.abs(a)) or np.linalg.norm(flow.view.target)
     atol: Any = RTOL * np.concatenate([np.full_like(a, size), np.ones_like(phi)])
     for method in (DOP853, Radau):  # the second one for large starts, which are stiff
-        solver = method(flow.velocity, 0.0, flow.start, np.inf, rtol=RTOL, atol=atol)
-        rests = _decided(flow, solver)
+        velocity = limited(flow.velocity, EVALUATIONS)
+        try:
+            with warnings.catch_warnings():  # a singular matrix in a step that is made shorter
+                warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+                solver = method(velocity, 0.0, flow.start, np.inf, rtol=RTOL, atol=atol)
+                rests = _decided(flow, solver)
+        except (Exhausted, ValueError):  # the latter from a matrix that is not finite
+            continue
         if rests is not None:
             return solver.y, rests
     raise ValueError(

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.linalg import norm
 from ._crossing import Crossing, follow
+from ._units import PARAMETER, PREDICTOR, homogeneous
 from .potentials._problem import Problem, one_output, seen, split
 from .potentials._root import newton
 
@@ -62,6 +63,7 @@ def rank1_params(params: Mapping[str, ArrayLike], d: int | None = None) -> Rank1
     return Rank1Params(checks.array("params['v1']", params["v1"], shape=(d,)), u, v)
 
 
+@homogeneous({"theta": PREDICTOR, "square": 2 * PARAMETER, "distance": PREDICTOR})
 def rank1_limit(problem: Problem, params: Mapping[str, ArrayLike]) -> Rank1Limit:
     r"""The predictor that gradient flow on a rank-1 net converges to, from any start.
 
