@@ -23,7 +23,7 @@ from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
 from .dynamics import Dynamics, State, Stepper, System
-from .dynamics._protocol import CONVERGED, DIVERGED, FLOOR, RUNNING, SPENT, STATIONARY
+from .dynamics._protocol import AT_REST, CONVERGED, DIVERGED, FLOOR, RUNNING, SPENT, STATIONARY
 from .numerics.precision import to_numpy
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
@@ -295,7 +295,8 @@ class _Saves:
 
     def fill(self, states: State, there: Trail, counts: bool) -> None:
         """States that no longer move are those of all later saves; the end has a row of its own."""
-        still = np.isin(states.code, [STATIONARY, FLOOR] + ([] if counts else [CONVERGED]))
+        ends = [STATIONARY, FLOOR, AT_REST] + ([] if counts else [CONVERGED])
+        still = np.isin(states.code, ends)
         later = np.stack(self.clocks) > states.clock[:, None]  # (members, saves)
         everyone = np.arange(len(self.clocks))
         self._hand_over(everyone, [(self.recorder.total - 1, 0)], there)

@@ -5,7 +5,7 @@ import numpy as np
 from ._chunks import Slope, slopes
 from ._drive import Ensemble, Stop
 from ._status import Ending, Status
-from .dynamics._protocol import CONVERGED, DIVERGED, FAILED, FLOOR, SPENT, STATIONARY
+from .dynamics._protocol import AT_REST, CONVERGED, DIVERGED, FAILED, FLOOR, SPENT, STATIONARY
 from .numerics.precision import to_numpy
 
 CERTAIN = {
@@ -29,10 +29,10 @@ def statuses(ensemble: Ensemble, stop: Stop) -> list[Status]:
 
 def _status(ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None) -> Status:
     setup, clock = ensemble.setups[member], stop.clocks[member].item()
-    dynamics = setup.dynamics
+    dynamics, code = setup.dynamics, int(stop.states.code[member])
     used_up = Ending.REACHED_STEPS if dynamics.axis == "step" else Ending.REACHED_TIME
-    ending = CERTAIN.get(int(stop.states.code[member]))
-    if ending is None and steep is not None:
+    ending = Ending.INTEGRATOR_FAILED if code > AT_REST else CERTAIN.get(code)
+    if ending is None and steep is not None and not dynamics.at_minimum:
         ending = _at_rest(ensemble, stop, member, steep)
     if ending is None:
         ending = used_up
@@ -40,7 +40,8 @@ def _status(ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None) ->
         clock = setup.limit  # a state that no longer moves is the state at the limit, too
     at = clock if dynamics.axis == "step" else float(dynamics.time(np.asarray([clock]))[0])
     at = int(at) if dynamics.axis == "step" else at
-    return Status(ending, at, dynamics.axis, setup.until.gap is not None)
+    reason = dynamics.reasons.get(code, "")
+    return Status(ending, at, dynamics.axis, setup.until.gap is not None, reason)
 
 
 def _at_rest(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> Ending | None:

@@ -49,9 +49,7 @@ SENTENCES = {
         "The integrator's steps are too small to get anywhere. Probable causes: (1) the problem is "
         "stiff: its largest and smallest rates are many powers of ten apart; (2) the loss has "
         "kinks, as with relu; (3) its gradient is not a number there. Descent may be the tool, "
-        "or a larger rtol and atol. In Limit: gradient flow from the start reaches no manifold of "
-        "minimisers, or the number of its normal directions is not clear (rank= names it), or "
-        "changes on the way."
+        "or a larger rtol and atol."
     ),
 }
 
@@ -73,19 +71,24 @@ class Status:
         at: the step or time of it.
         axis: "step" or "time".
         asked: was there a gap to reach?
+        reason: what the dynamics says of this end; empty if nothing.
     """
 
     ending: Ending
     at: float
     axis: str
     asked: bool = False
+    reason: str = ""
 
     @property
     def sentence(self) -> str:
         """What this means and what to do about it."""
         limits = (Ending.REACHED_STEPS, Ending.REACHED_TIME)
         missed = self.asked and self.ending in limits
-        return SENTENCES[self.ending] + (MISSED if missed else "")
+        if self.reason and self.ending is Ending.INTEGRATOR_FAILED:
+            return self.reason  # instead of causes that are merely probable
+        said = SENTENCES[self.ending] + (MISSED if missed else "")
+        return f"{said} {self.reason}".rstrip()
 
     @property
     def where(self) -> str:

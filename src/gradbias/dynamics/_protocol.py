@@ -1,7 +1,8 @@
 """What a simulation asks of a dynamics, and nothing else."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -13,8 +14,9 @@ from ..nets import Net
 from ..numerics.modules import Module, Value
 from ..problems import Problem
 
-# How a state came to rest; RUNNING means that it has not.
-RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT = range(7)
+# How a state came to rest; RUNNING means that it has not. AT_REST: the dynamics itself says that no
+# later step moves it. Larger codes are failures that `Dynamics.reasons` explains.
+RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT, AT_REST = range(8)
 
 
 class State(NamedTuple):
@@ -113,13 +115,15 @@ class Dynamics(Value):
     Results are laid out over steps (`axis = "step"`) or time (`"time"`). The clock of a run counts
     steps, or is the time itself where steps adapt (`counts_steps = False`). Where the loss is at
     its minimum all along (`at_minimum`), a gap cannot end a run. `not_closed` says why there is no
-    exact closure, where that is not the noise's fault.
+    exact closure, where that is not the noise's fault. `reasons` are sentences for codes of the
+    stepper, added to what the status says.
     """
 
     axis: ClassVar[Literal["step", "time"]]
     counts_steps: ClassVar[bool]
     at_minimum: ClassVar[bool] = False
     not_closed: ClassVar[str | None] = None
+    reasons: ClassVar[Mapping[int, str]] = MappingProxyType({})
     weight_decay: eqx.AbstractVar[Any]
 
     @abc.abstractmethod

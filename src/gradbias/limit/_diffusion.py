@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ..dynamics._protocol import FAILED, RUNNING, State, Stepper, System
+from ..dynamics._protocol import AT_REST, RUNNING, State, Stepper, System
 from ..noise import Isotropic, Noise, Spread
 from ..numerics import counter
 from ..theory.manifold._sigma import Factor, Scaled, Sigma
@@ -21,8 +21,12 @@ from ..theory.manifold._space import length
 from ..theory.manifold._target import Target
 from ._drifts import tangent_drift
 from ._ground import Ground, ground
-from ._landing import Landed, land, retract
+from ._kinks import jumps
+from ._landing import REACHED, Landed, land, retract, size
 from ._rank import keeps_rank, space_of
+from ._reasons import KINK, LOST_RANK, STEP_TOO_LARGE
+
+REST = 1e-13  # of ‖x‖: a step that moves a point by less does not move it
 
 
 class Memory(eqx.Module):
@@ -30,6 +34,7 @@ class Memory(eqx.Module):
 
     ground: Ground
     landed: Landed
+    code: Any
 
 
 class LimitDiffusionStepper(Stepper):
@@ -44,7 +49,9 @@ class LimitDiffusionStepper(Stepper):
     def begin(self, system: System, params) -> Memory:
         place = ground(system.problem, system.net)
         target = place.target(system.problem, system.net, params)
-        return Memory(place, land(target, ravel_pytree(params)[0], self.rank))
+        landed = land(target, ravel_pytree(params)[0], self.rank)
+        rests = self._rests(system, target, landed)
+        return Memory(place, landed, jnp.where(landed.arrived & rests, AT_REST, landed.code))
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         memory, (flat, shaped) = state.memory, ravel_pytree(state.params)
@@ -55,33 +62,59 @@ class LimitDiffusionStepper(Stepper):
         def step(k, carry):
             flat, sums, code = carry
             z = counter.normal(counter.stream(self.key, k, "Limit"), shape)
-            new, arrived = self._step(system, loss, spread, memory.landed.rank, flat, z)
-            moves = arrived & (code == RUNNING)
+            new, ended = self._step(system, loss, spread, memory.landed.rank, flat, z)
+            moves = (ended == RUNNING) & (code == RUNNING)
             # The step as descent sees it: −dt times this gradient.
             grads = shaped(jnp.where(moves, (flat - new) / self.dt, jnp.zeros_like(flat)))
             sums = system.add(sums, shaped(flat), grads, self.dt)
-            code = jnp.where((code == RUNNING) & ~arrived, FAILED, code).astype(code.dtype)
+            code = jnp.where(code == RUNNING, ended, code).astype(code.dtype)
             return jnp.where(moves, new, flat), sums, code
 
         flat = jnp.where(state.clock > 0, flat, memory.landed.point)
-        code = jnp.where(memory.landed.arrived, state.code, FAILED).astype(state.code.dtype)
+        code = jnp.where(memory.code == RUNNING, state.code, memory.code).astype(state.code.dtype)
         carry = (flat, state.sums, code)
         flat, sums, code = jax.lax.fori_loop(start, target, step, carry)
         return State(shaped(flat), sums, target, memory, code)
 
     def _step(self, system: System, loss: Target, spread: Spread, rank, flat, z) -> tuple[Any, Any]:
+        """The next point, and RUNNING or why there is none."""
         space, params = space_of(loss, flat, rank), loss.point(flat)
         kick = ravel_pytree(spread.kick(system.problem, system.net, params, z))[0]
-        drift = tangent_drift(loss, flat, space, self._sigma(system, spread, params, z))
+        drift = tangent_drift(loss, flat, space, self._sigma(system, spread, params, z.shape))
         move = jnp.sqrt(self.dt) * space.tangent(kick) + self.dt * drift
-        new, arrived = retract(loss, flat + move, space, rank, length(move))
-        return new, arrived & keeps_rank(loss, space, rank)
+        # Beside the way of the step, what rounding alone may put a point off the manifold.
+        reach = length(move) + REACHED * size(flat)
+        new, arrived = retract(loss, flat + move, space, rank, reach)
+        code = jax.lax.cond(
+            arrived,
+            lambda: jnp.asarray(RUNNING),
+            lambda: jnp.where(jumps(loss, flat, flat + move), KINK, STEP_TOO_LARGE),
+        )
+        code = jnp.where(keeps_rank(loss, space, rank), code, LOST_RANK)
+        # A move below rounding is none: to retract it would only add rounding.
+        still = length(move) <= REST * size(flat)
+        return jnp.where(still, flat, new), jnp.where(still, RUNNING, code)
 
-    def _sigma(self, system: System, spread: Spread, params, z) -> Sigma:
+    def _rests(self, system: System, loss: Target, landed: Landed) -> Any:
+        """Is all that one step may do at the first point below rounding?"""
+        flat, spread = landed.point, self.noise.spread(system.problem)
+        space, params = space_of(loss, flat, landed.rank), loss.point(flat)
+        shape = spread.size(system.problem, system.net, params)
+        sigma = self._sigma(system, spread, params, shape)
+        drift = self.dt * length(tangent_drift(loss, flat, space, sigma))
+        if isinstance(sigma, Factor):
+            kick = length(space.tangent(sigma.transposed).ravel())
+        else:
+            free = jnp.maximum(flat.size - landed.rank, 0).astype(flat.dtype)
+            kick = self.noise.std * jnp.sqrt(free)
+        return drift + jnp.sqrt(self.dt) * kick <= REST * size(flat)
+
+    def _sigma(self, system: System, spread: Spread, params, shape: tuple[int, ...]) -> Sigma:
         """Σ; a kick for every unit vector is a factor of it."""
         if isinstance(self.noise, Isotropic):
             return Scaled(self.noise.std * self.noise.std)
-        units = jnp.eye(z.size).reshape(z.size, *z.shape)
+        count = int(np.prod(shape))
+        units = jnp.eye(count).reshape(count, *shape)
 
         def column(unit):
             return ravel_pytree(spread.kick(system.problem, system.net, params, unit))[0]

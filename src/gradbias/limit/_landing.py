@@ -7,10 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..theory.manifold._flow import flow_until, start
+from ..dynamics._protocol import RUNNING
+from ..theory.manifold._flow import Flowing, flow_until, start
 from ..theory.manifold._space import NormalSpace, length, mismatch
 from ..theory.manifold._target import Target
+from ._kinks import jumps
 from ._rank import directions, is_clear, largest, space_of
+from ._reasons import KINK, NO_MINIMUM, NOT_FINITE, NOT_FITTED, TOO_SLOW, UNCLEAR_RANK
 
 RTOL = 1e-10  # of a step of the flow
 NEAR_SQUARES, NEAR_LOSS = 1e-6, 1e-7  # of ‖x‖: where the flow ends and Newton steps begin
@@ -20,6 +23,7 @@ REACHED = 1e-9  # of ‖x‖: a last Newton step below this means that the manif
 TINY = float(np.finfo(np.float64).tiny)
 EXACT = 1e-13  # the same for a retraction, where convergence is free
 NEWTON = 40  # steps of a retraction at most
+BESIDE = 1e-5  # of ‖x‖: how far from where a flow is stuck a kink is looked for
 
 
 class Landed(NamedTuple):
@@ -28,12 +32,17 @@ class Landed(NamedTuple):
     Attributes:
         point: (D,).
         rank: the number of normal directions.
-        arrived: is it one? False where the flow went elsewhere, or the rank is not clear.
+        code: RUNNING, or why it is no such point, from `_reasons`.
     """
 
     point: Any
     rank: Any
-    arrived: Any
+    code: Any
+
+    @property
+    def arrived(self) -> Any:
+        """Is it a point of the manifold?"""
+        return self.code == RUNNING
 
 
 def land(target: Target, flat, rank: Any = None) -> Landed:
@@ -65,8 +74,24 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
         return flow, close, directions(space)
 
     first = (flow, jnp.asarray(False), jnp.asarray(0))
-    flow, _, seen = jax.lax.while_loop(unfinished, stage, first)
-    return _polished(target, flow.state[0], seen if rank is None else rank, rank is not None)
+    flow, close, seen = jax.lax.while_loop(unfinished, stage, first)
+    landed = _polished(target, flow.state[0], seen if rank is None else rank, rank is not None)
+    alive = jnp.isfinite(flow.speed) & (flow.dt > 0)
+    lost = jnp.where(flow.steps < MOST, NO_MINIMUM, _smooth_or_kink(target, flow, TOO_SLOW))
+    lost = jnp.where(alive, lost, NOT_FINITE)
+    return landed._replace(code=jnp.where(close, landed.code, lost).astype(jnp.int32))
+
+
+def _smooth_or_kink(target: Target, flow: Flowing, otherwise: int) -> Any:
+    """KINK where there is one next to a flow that ran out of steps."""
+    point = flow.state[0]
+
+    def look() -> Any:
+        probe = jnp.asarray(np.random.default_rng(2).standard_normal(point.size))
+        away = BESIDE * size(point) / length(probe) * probe
+        return jnp.where(jumps(target, point - away, point + away), KINK, otherwise)
+
+    return jax.lax.cond(flow.steps < MOST, lambda: jnp.asarray(otherwise), look)
 
 
 def _polished(target: Target, point, rank, given: bool) -> Landed:
@@ -79,14 +104,17 @@ def _polished(target: Target, point, rank, given: bool) -> Landed:
 
     nothing = jnp.asarray(jnp.inf)
     polished, last, error = jax.lax.fori_loop(0, 5, newton, (point, nothing, nothing))
-    arrived = (last <= REACHED * size(polished)) & (error <= 1e-4)
+    fitted = error <= 1e-4
     if target.squares:  # what J does not reach, no step sees
         top = jnp.max(jnp.abs(target.jacobian(polished))) * size(polished)
         error = _relative(jnp.max(jnp.abs(target.residual(polished))), top)
-        arrived = arrived & (error <= REACHED)
+        fitted = fitted & (error <= REACHED)
     # Newton steps go to the nearest point, not to Φ: the flow has to do nearly all of the way.
-    arrived = arrived & (length(polished - point) <= 1e-4 * size(polished))
-    return Landed(polished, rank, arrived if given else arrived & is_clear(target, polished, rank))
+    near = length(polished - point) <= 1e-4 * size(polished)
+    clear = (last <= REACHED * size(polished)) & near
+    clear = clear if given else clear & is_clear(target, polished, rank)
+    code = jnp.where(fitted, jnp.where(clear, RUNNING, UNCLEAR_RANK), NOT_FITTED)
+    return Landed(polished, rank, code)
 
 
 def retract(target: Target, flat, space: NormalSpace, rank, reach) -> tuple[Any, Any]:

@@ -1,16 +1,18 @@
 """The limiting diffusion on the manifold of minimisers, offered as a dynamics."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..dynamics._protocol import Dynamics, Stepper
-from ..nets import LinearNet, Net
+from ..nets import MLP, LinearNet, Net
 from ..noise import DataNoise, LabelNoise, Noise, Replay
 from ..numerics import checks, counter
 from ..problems import Population, Problem, Regression
 from ._diffusion import LimitDiffusionStepper, default_step
 from ._flow import LimitFlowStepper
+from ._reasons import REASONS
 
 
 class Limit(Dynamics):
@@ -19,7 +21,8 @@ class Limit(Dynamics):
     $dY = P\sigma\,dW + \tfrac12\partial^2\Phi(Y)[\Sigma]\,dt$, from Y(0) = Φ(params), the end of
     gradient flow. Time is t = k·lr² after k steps, and no learning rate is left in it. A run whose
     flow does not end on a manifold of minimisers, whose loss has no such manifold, or in which the
-    manifold loses directions on the way ends with the status "integrator failed".
+    manifold loses directions on the way ends with the status "integrator failed", and
+    `run.status.sentence` says why.
 
     Noise in the data under squared loss has no part along the manifold: the limit is an ordinary
     differential equation (for label noise dY = −(c/4) P∇tr H dt), integrated by an adaptive method
@@ -38,6 +41,7 @@ class Limit(Dynamics):
     axis: ClassVar[Literal["step", "time"]] = "time"
     not_closed: ClassVar[str | None] = "the limit lives on the manifold of all parameters"
     at_minimum: ClassVar[bool] = True
+    reasons: ClassVar[Mapping[int, str]] = REASONS
     noise: Noise
     dt: Any
     rtol: Any
@@ -86,6 +90,11 @@ class Limit(Dynamics):
                 f"{net!r}: draw a data set with Population.sample and use gb.Regression on it"
             )
         self.noise.check(problem, None)
+        if self.dt is not None and isinstance(net, MLP) and net.activation in ("relu", "leaky"):
+            raise ValueError(
+                f"net: noise that diffuses along the manifold needs a smooth net, got {net!r}: the "
+                'Hessian jumps at the kinks of its units; use activation="tanh" or "swish"'
+            )
         if isinstance(problem, (Regression, Population)):
             return
         if isinstance(self.noise, LabelNoise):
