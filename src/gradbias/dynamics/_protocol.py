@@ -13,8 +13,9 @@ from ..nets import Net
 from ..numerics.modules import Module
 from ..problems import Problem
 
-# How a state came to rest; RUNNING means that it has not.
-RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT = range(7)
+# How a state came to rest; RUNNING means that it has not, and STIFF that `Stepper.when_stiff` is to
+# go on from here.
+RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT, STIFF = range(8)
 
 
 class State(NamedTuple):
@@ -87,6 +88,11 @@ class Stepper(Module):
     def remembers(self) -> bool:
         """Is there a memory at all?"""
         return True
+
+    @property
+    def when_stiff(self) -> "Stepper":
+        """What goes on with a state, and its memory, that this one left with the code STIFF."""
+        return self
 
     @abc.abstractmethod
     def begin(self, system: System, params) -> Any:
