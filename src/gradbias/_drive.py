@@ -23,7 +23,16 @@ from ._progress import Progress
 from ._recorder import Recorder
 from ._setup import Setup
 from .dynamics import Dynamics, State, Stepper, System
-from .dynamics._protocol import AT_REST, CONVERGED, DIVERGED, FLOOR, RUNNING, SPENT, STATIONARY
+from .dynamics._protocol import (
+    AT_REST,
+    CONVERGED,
+    DIVERGED,
+    FLOOR,
+    RUNNING,
+    SPENT,
+    STATIONARY,
+    STIFF,
+)
 from .numerics.precision import to_numpy
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
@@ -90,6 +99,7 @@ class Ensemble:
         self.starts, self.wanted = starts, len(starts) if wanted is None else wanted
         self.setups = [start.setup for start in starts]
         self.counts = starts[0].dynamics.counts_steps
+        self.differ = differ
         self.stack: Stack = stack([(start.system, start.stepper) for start in starts], differ)
         goals = [-np.inf if s.until.gap is None else s.until.gap for s in self.setups]
         clock, never = (np.int64, NEVER) if self.counts else (np.float64, np.inf)
@@ -122,6 +132,15 @@ class Ensemble:
         views = None if recorder is None else recorder.views
         how = How(self.side_by_side, recorder is not None and self.keeps_states(recorder))
         return to_numpy(run_chunk(self.stack, views, states, plan, drives, self.ends, how))
+
+    def switch(self, states: State) -> State:
+        """Members whose steppers found them stiff go on with those that are made for it."""
+        stiff = states.code == STIFF
+        if stiff.any():
+            steppers = [(start.system, start.stepper.when_stiff) for start in self.starts]
+            self.stack = stack(steppers, self.differ)
+            self.side_by_side = False  # steps cost much, and members take very different numbers
+        return _with_codes(states, np.where(stiff, RUNNING, states.code))
 
     def segment_bytes(self, states: State, recorder: Recorder) -> int:
         """What a segment hands out."""
@@ -204,7 +223,9 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
             states = _with_codes(states, np.where(cycles, RUNNING, states.code))
         bar.update(*watch.how_far(states))
         if not np.any(states.code == RUNNING):
-            break
+            states, calls = ensemble.switch(states), 1
+            if not np.any(states.code == RUNNING):
+                break
     _, there = ensemble.advance(states, plan_end(states.clock.dtype, slots), drives, recorder)
     saves.fill(states, there, ensemble.counts)
     clocks = np.where(np.isnan(bad_steps), states.clock, bad_steps)
@@ -258,7 +279,9 @@ class _Watch:
         with np.errstate(divide="ignore", invalid="ignore"):
             by_gap = np.log(first / self.gaps) / np.log(first / goal)
         fractions = np.maximum(fractions, np.where(falls, by_gap, 0.0))
-        fractions = np.where(states.code == RUNNING, np.minimum(fractions, 1.0), 1.0)
+        fractions = np.where(
+            np.isin(states.code, [RUNNING, STIFF]), np.minimum(fractions, 1.0), 1.0
+        )
         unit, slowest = "step" if self.counts else "time", int(np.argmin(fractions))
         clock, gap = float(states.clock[slowest]), self.gaps[slowest]
         seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""

@@ -120,8 +120,11 @@ def describe_dynamics(setup: Setup) -> str:
         value = getattr(dynamics, name)
         if value is None or (isinstance(value, np.ndarray) and value == 0):
             continue
+        if isinstance(value, str) and value == "auto":
+            continue
         number = isinstance(value, np.ndarray) and value.ndim == 0
         words = f"{float(value):g}" if number else getattr(value, "__name__", type(value).__name__)
+        words = repr(value) if isinstance(value, str) else words
         shown.append(f"{name}={words}")
     return f"{type(dynamics).__name__}({', '.join(shown)})"
 

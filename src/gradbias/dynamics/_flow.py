@@ -1,4 +1,4 @@
-"""Gradient flow, by an adaptive Runge-Kutta method of order eight."""
+"""Gradient flow: by a Runge-Kutta method of order eight, or implicitly where that is stiff."""
 
 import contextlib
 import functools
@@ -14,7 +14,8 @@ from ..nets import Net
 from ..numerics import checks
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
-from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, Dynamics, State, Stepper, System
+from ._implicit import LEVELS, implicit_step, why_explicit
+from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 from ._tolerance import Tolerance, first_size, next_size
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
 # A run whose time grows by less than this in so many steps would need millions to double it: the
 # problem is stiff, or its loss has kinks on which an adaptive method grinds.
-CRAWL_STEPS, CRAWL_GROWTH = 5_000, 1e-3
+CRAWL_STEPS, CRAWL_STEPS_IMPLICIT, CRAWL_GROWTH = 5_000, 500, 1e-3
+# So many steps, not cut short by a save, while time grows by this factor: what still moves would
+# allow longer ones, and only fast directions that have long decayed do not.
+STIFF_STEPS, STIFF_GROWTH = 1_000, 1.5
+SOLVERS = ("auto", "explicit", "implicit")
+STRICTER = 10  # errors of implicit steps point the same way in many of them, and add up
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
 
@@ -47,6 +53,8 @@ class Memory(eqx.Module):
         anchor: the parameters there.
         mark_taken: steps at the last look at how fast time passes.
         mark_clock: the time then.
+        free: steps not cut short by a save since `free_clock`.
+        free_clock: the last time that was larger than the one before by STIFF_GROWTH.
     """
 
     dt: Any
@@ -57,22 +65,40 @@ class Memory(eqx.Module):
     anchor: Any
     mark_taken: Any
     mark_clock: Any
+    free: Any
+    free_clock: Any
 
 
 class FlowStepper(Stepper):
-    """dp/dt = −∇(L + γ‖p‖²), in steps that end on the times asked for."""
+    """dp/dt = −∇(L + γ‖p‖²), in steps that end on the times asked for.
+
+    Attributes:
+        tolerance: how wrong a step may be.
+        weight_decay: γ; None for none.
+        implicit: is a step implicit?
+        switches: does an explicit one stop, with the code STIFF, where an implicit one is better?
+    """
 
     tolerance: Tolerance
     weight_decay: Any
+    implicit: bool = eqx.field(static=True)
+    switches: bool = eqx.field(static=True)
+
+    @property
+    def when_stiff(self) -> "FlowStepper":
+        return FlowStepper(self.tolerance, self.weight_decay, implicit=True, switches=False)
 
     def begin(self, system: System, params) -> Memory:
+        reason = why_explicit(system.net, params) if self.implicit else None
+        if reason is not None:
+            raise ValueError(f'solver must be "auto" or "explicit" here, got "implicit": {reason}')
         zero, method = jnp.asarray(0.0), _solver()
         with _usual_promotion():
             dt = first_size(lambda p: self._field(system, p), self.tolerance, system.net, params)
             solver = method.init(self._term(system), zero, dt, params, None)
         count = jnp.asarray(0)
         best = jnp.asarray(jnp.inf)
-        return Memory(dt, solver, count, best, count, params, count, zero)
+        return Memory(dt, solver, count, best, count, params, count, zero, count, zero)
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         def unfinished(state):
@@ -97,22 +123,34 @@ class FlowStepper(Stepper):
         memory = state.memory
         t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
         with _usual_promotion():
-            candidate, error, _, solver, _ = _solver().step(
-                self._term(system), t0, t1, state.params, None, memory.solver, False
-            )
+            candidate, error, solver = self._tried(system, state, t1)
             ratio = self.tolerance.ratio(system.net, state.params, candidate, error)
-        keep, size = next_size(t1 - t0, ratio, ORDER)
+        order = ORDER
+        if self.implicit:
+            ratio, order = STRICTER * ratio, LEVELS
+        keep, size = next_size(t1 - t0, ratio, order)
         # A step cut short by a save time says little about the next one.
         dt = jnp.where(keep & (t1 == target), jnp.maximum(size, memory.dt), size)
+        free = memory.free + (t1 < target).astype(memory.free.dtype)
         moved = eqx.tree_at(
-            lambda m: (m.dt, m.solver, m.taken),
+            lambda m: (m.dt, m.solver, m.taken, m.free),
             memory,
-            (dt, _where(keep, solver, memory.solver), memory.taken + 1),
+            (dt, _where(keep, solver, memory.solver), memory.taken + 1, free),
             is_leaf=lambda leaf: leaf is None,
         )
         params = _where(keep, candidate, state.params)
         new = State(params, state.sums, jnp.where(keep, t1, t0), moved, state.code)
         return self._judge(system, new, keep, goal)
+
+    def _tried(self, system: System, state: State, end) -> tuple[Any, Any, Any]:
+        """The state after one step, its error, and the state of the method."""
+        if self.implicit:
+            size, before = end - state.clock, state.memory.solver
+            return *implicit_step(lambda p: self._field(system, p), state.params, size), before
+        found = _solver().step(
+            self._term(system), state.clock, end, state.params, None, state.memory.solver, False
+        )
+        return found[0], found[1], found[3]
 
     def _judge(self, system: System, state: State, keep, goal) -> State:
         """Has it converged, got stuck at the integrator's floor, or failed?"""
@@ -126,25 +164,38 @@ class FlowStepper(Stepper):
         anchor = _where(falls, state.params, memory.anchor)
         moved = self.tolerance.distance(state.params, anchor)
         floor = (since >= PATIENCE) & (moved < 1e3)
-        crawls = memory.taken - memory.mark_taken >= CRAWL_STEPS
+        most = CRAWL_STEPS_IMPLICIT if self.implicit else CRAWL_STEPS
+        crawls = memory.taken - memory.mark_taken >= most
         slow = crawls & (state.clock < (1 + CRAWL_GROWTH) * memory.mark_clock)
         failed = slow | ~(memory.dt > 1e-14 * state.clock)  # NaN, too
-        code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, RUNNING))
+        grown = state.clock >= STIFF_GROWTH * memory.free_clock
+        free, free_clock = jnp.where(grown, 0, memory.free), memory.free_clock
+        free_clock = jnp.where(grown, state.clock, free_clock)
+        code = jnp.asarray(RUNNING)
+        if self.switches and why_explicit(system.net, state.params) is None:
+            code = jnp.where(free >= STIFF_STEPS, STIFF, code)
+        code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, code))
         code = jnp.where(value <= goal, CONVERGED, code)
         best = jnp.where(falls, objective, memory.best)
         mark_taken = jnp.where(crawls, memory.taken, memory.mark_taken)
         mark_clock = jnp.where(crawls, state.clock, memory.mark_clock)
         memory = eqx.tree_at(
-            lambda m: (m.best, m.since, m.anchor, m.mark_taken, m.mark_clock),
+            lambda m: (m.best, m.since, m.anchor, m.mark_taken, m.mark_clock, m.free, m.free_clock),
             memory,
-            (best, since, anchor, mark_taken, mark_clock),
+            (best, since, anchor, mark_taken, mark_clock, free, free_clock),
         )
         code = code.astype(state.code.dtype)
         return State(state.params, state.sums, state.clock, memory, code)
 
 
 class Flow(Dynamics):
-    """Gradient flow, dp/dt = −∇L, integrated by diffrax's Dopri8.
+    """Gradient flow, dp/dt = −∇L.
+
+    Integrated by diffrax's Dopri8. Where fast directions that have long decayed keep its steps
+    short (features of unequal scale, correlated ones), an implicit method of order ten takes over:
+    linearly implicit Euler with the exact Hessian, extrapolated. Above 2000 parameters, after the
+    exact closure, there is no room for a Hessian, and at kinks (relu) none of use: there the flow
+    stays explicit.
 
     Args:
         rtol: relative tolerance of a step.
@@ -152,6 +203,7 @@ class Flow(Dynamics):
             square) at the start, and of each hidden unit as it grows: a unit of 1e-12 beside
             others of order one is learned at the right time.
         weight_decay: γ of the objective L + γ‖params‖².
+        solver: "auto" is the above; "explicit" or "implicit" is the one method all along.
     """
 
     axis: ClassVar[Literal["step", "time"]] = "time"
@@ -159,12 +211,20 @@ class Flow(Dynamics):
     rtol: Any
     atol: Any
     weight_decay: Any
+    solver: str = eqx.field(static=True)
 
-    def __init__(self, rtol: float = 1e-10, atol: float | None = None, weight_decay: float = 0.0):
+    def __init__(
+        self,
+        rtol: float = 1e-10,
+        atol: float | None = None,
+        weight_decay: float = 0.0,
+        solver: str = "auto",
+    ):
         _solver()  # here, and not under the settings in which a run is traced
         self.rtol = np.asarray(checks.number("rtol", rtol, above=0, below=1))
         self.atol = None if atol is None else np.asarray(checks.number("atol", atol, above=0))
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
+        self.solver = checks.one_of("solver", solver, SOLVERS)
 
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
         need_expectation("Flow", problem, net)
@@ -172,7 +232,8 @@ class Flow(Dynamics):
     def stepper(self, params, key: int) -> FlowStepper:
         weight_decay = self.weight_decay if self.weight_decay != 0 else None
         tolerance = Tolerance.at(self.rtol, self.atol, params)
-        return FlowStepper(tolerance=tolerance, weight_decay=weight_decay)
+        implicit, auto = self.solver == "implicit", self.solver == "auto"
+        return FlowStepper(tolerance, weight_decay, implicit=implicit, switches=auto)
 
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self

@@ -14,9 +14,10 @@ from ..nets import Net
 from ..numerics.modules import Module, Value
 from ..problems import Problem
 
-# How a state came to rest; RUNNING means that it has not. AT_REST: the dynamics itself says that no
-# later step moves it. Larger codes are failures that `Dynamics.reasons` explains.
-RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT, AT_REST = range(8)
+# How a state came to rest; RUNNING means that it has not, and STIFF that `Stepper.when_stiff` is to
+# go on from here. AT_REST: the dynamics itself says that no later step moves it. Larger codes are
+# failures that `Dynamics.reasons` explains.
+RUNNING, CONVERGED, DIVERGED, STATIONARY, FLOOR, FAILED, SPENT, STIFF, AT_REST = range(9)
 
 
 class State(NamedTuple):
@@ -89,6 +90,11 @@ class Stepper(Module):
     def remembers(self) -> bool:
         """Is there a memory at all?"""
         return True
+
+    @property
+    def when_stiff(self) -> "Stepper":
+        """What goes on with a state, and its memory, that this one left with the code STIFF."""
+        return self
 
     @abc.abstractmethod
     def begin(self, system: System, params) -> Any:
