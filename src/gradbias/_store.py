@@ -141,6 +141,20 @@ class Store:
                     file.unlink()
 
 
+def refuse_unseen(unseen: dict[str, str]) -> None:
+    """Refuse a sweep of which nobody could say later whether it is the same.
+
+    Args:
+        unseen: where something cannot be followed, and why.
+    """
+    for path, why in unseen.items():
+        raise ValueError(
+            f"store: {path.rpartition('.')[0] or path} {why}, so that a store cannot tell whether "
+            "results still belong to this sweep. Hand the value over as an argument, a field or a "
+            "variable of an enclosing function, or sweep without a store"
+        )
+
+
 def write(path: Path, content: Any) -> None:
     """Write a file so that it is there completely or not at all, whatever happens."""
     temporary = unfinished(path)
