@@ -11,7 +11,7 @@ import threading
 import types
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -23,6 +23,8 @@ from .fingerprint._objects import SIMPLE
 _CODE = jax.make_user_context(None)
 _NUMBERS = {*SIMPLE, np.ndarray, np.float64, np.int64, np.bool_, type}
 _LIBRARY_OBJECTS: dict[int, Any] = {}  # functions and the like that never change; kept alive
+
+_NOTHING = nullcontext()
 
 _told: set[tuple[str, str]] = set()
 
@@ -37,31 +39,41 @@ class _Covered(threading.local):
 _covered = _Covered()
 
 
-@contextmanager
-def keyed_by(*values: Any) -> Iterator[None]:
+def keyed_by(*values: Any) -> AbstractContextManager[None]:
     """In this block, programs are keyed by the user's code in these values.
 
     Arrays do not count where jax takes them as arguments: as leaves of PyTrees. Code with parts
     that cannot be followed is compiled anew in every block.
     """
     found = {key: root for key, root in code_in(values).items() if key not in _covered.roots}
-    if not found:
-        yield
-        return
-    token = set(_CODE.value or ())
-    for root in found.values():
-        walk = Walk()
-        token.add(walk.read("", root))
-        if walk.unseen:
-            token.add(_Anew())
-            warn_of_unseen(root, walk.unseen)
-    before = _covered.roots
+    return _keyed(found) if found else _NOTHING
+
+
+@contextmanager
+def _keyed(found: dict[int, Any]) -> Iterator[None]:
+    before, token = _covered.roots, frozenset(_CODE.value or ()) | _digests(found)
     _covered.roots = before | found
     try:
-        with _CODE(frozenset(token)):
+        with _CODE(token):
             yield
     finally:
         _covered.roots = before
+
+
+def code_key(*values: Any) -> frozenset[Any]:
+    """The fingerprint of the user's code in these values, to key a memory of results by."""
+    return _digests(code_in(values))
+
+
+def _digests(roots: dict[int, Any]) -> frozenset[Any]:
+    digests = set[Any]()
+    for root in roots.values():
+        walk = Walk()
+        digests.add(walk.read("", root))
+        if walk.unseen:
+            digests.add(_Anew())
+            warn_of_unseen(root, walk.unseen)
+    return frozenset(digests)
 
 
 def warn_of_unseen(root: Any, unseen: dict[str, str]) -> None:

@@ -16,6 +16,11 @@ from pathlib import Path
 from typing import Any
 
 INSTALLED = {"site-packages", "dist-packages"}  # folders that installers write to
+NEEDED = {  # found without any record of an installation
+    *("gradbias", "jax", "jaxlib", "equinox", "diffrax", "optimistix", "lineax", "matfree"),
+    *("jaxtyping", "numpy", "scipy", "ml_dtypes", "opt_einsum", "wadler_lindig", "xarray"),
+    *("pandas", "h5netcdf", "h5py", "cloudpickle", "sklearn", "matplotlib", "torch"),
+}
 OURS = str(Path(__file__).parents[2]) + os.sep  # gradbias
 
 
@@ -61,11 +66,15 @@ def file_is_library(filename: str) -> bool | None:
     path = os.path.abspath(filename)
     if path.startswith((*_standard_folders(), OURS)):
         return True
-    parts = Path(path).parts
-    if INSTALLED.intersection(parts):
+    if in_installed_folder(path):
         return True
     top, folder = _top_package(path)
     return _is_dependency(top) or top in _recorded(folder)
+
+
+def in_installed_folder(path: str | Path) -> bool:
+    """Does this lie where installers put packages?"""
+    return not INSTALLED.isdisjoint(Path(path).parts)
 
 
 @functools.cache
@@ -102,7 +111,7 @@ def _is_dependency(top: str) -> bool:
 @functools.cache
 def _dependencies() -> frozenset[str]:
     """Top packages of what gradbias needs, and of what that needs."""
-    seen, left, names = set[str](), ["gradbias"], {"jax", "jaxlib", "numpy", "equinox", "gradbias"}
+    seen, left, names = set[str](), ["gradbias"], set(NEEDED)
     while left:
         project = re.sub(r"[-_.]+", "-", left.pop()).lower()
         if project in seen:
