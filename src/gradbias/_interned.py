@@ -3,8 +3,9 @@
 import copy
 from typing import Any
 
-from ._content import COMMON, OWN, Lines, Reader
+from ._content import COMMON, OWN, Reader
 from ._setup import Setup
+from .numerics.fingerprint import Lines
 
 
 def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:

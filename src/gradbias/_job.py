@@ -11,7 +11,8 @@ from ._environment import Environment
 from ._pieces import Piece, piece_of
 from ._progress import Progress
 from ._simulate import Own, run_members
-from .numerics.precision import host
+from .numerics.precision import in_float64
+from .numerics.programs import keyed_by
 
 
 class Job(NamedTuple):
@@ -101,7 +102,7 @@ class Watcher(Progress):
             raise _Enough
 
 
-@host
+@in_float64
 def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
     """Run the members of a job.
 
@@ -111,7 +112,8 @@ def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
     """
     watcher, began = Watcher(job.sweep, job.patience), time.monotonic()
     try:
-        done = run_members(job.starts, watcher if bar is None else bar, job.own, job.wanted)
+        with keyed_by([start.setup for start in job.starts]):
+            done = run_members(job.starts, watcher if bar is None else bar, job.own, job.wanted)
     except _Enough:
         return Estimate(watcher.seconds)
     piece = piece_of(job.starts, done, job.wanted)

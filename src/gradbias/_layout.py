@@ -19,6 +19,7 @@ from ._simulate import Own
 from ._start import padded
 from ._views import View
 from .nets import LinearNet
+from .numerics.programs import keyed_by
 from .observe._running import Running
 from .problems import Population
 from .problems._base import Quadratic
@@ -224,7 +225,8 @@ def _group(variants: Sequence[_Variant], chunk: int | None) -> Group:
     if first.lift is not None:
         frame = Frame.around([_frame(variant.first) for variant in variants])
         first = padded(first, frame)
-    outline = outline_of(first)
+    with keyed_by(first.setup):
+        outline = outline_of(first)
     cost = _seconds(first)
     size = _size(first, outline, cost) if chunk is None else chunk
     size = -(-len(members) // -(-len(members) // size))  # chunks of about equal size

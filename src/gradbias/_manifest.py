@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ._content import Lines
+from .numerics.fingerprint import Lines
 
 ABSENT = "nothing"
 

@@ -17,6 +17,8 @@ from ._members import bytes_of
 from ._setup import Setup
 from ._start import start_of
 from .noise import Replay
+from .numerics.fingerprint import Lines, Walk
+from .numerics.programs import code_in
 
 KEPT_BYTES = 2**29  # of members that wait for their turn; those beyond are built twice
 MOST_KEPT = 2**13  # members, however small
@@ -52,6 +54,7 @@ class Roster:
         self.saves: list[tuple[np.ndarray, np.ndarray]] = []
         self.axis, self.layout, self.net, self.rows = "", (), None, 0
         self.keys, self.random = set[int](), False
+        self.code: tuple[Setup, Lines]
 
     def read(self) -> Iterator[tuple[int, Start]]:
         """Build all members for the first time.
@@ -72,6 +75,20 @@ class Roster:
                 self.table.add(lines)
             yield from enumerate(starts, first)
             first += len(setups)
+        self._check_code()
+
+    def _check_code(self) -> None:
+        """Members run after all are built: what their code refers to must not change before."""
+        (setup, before) = self.code
+        changed = _code_lines(setup).items() ^ before.items()
+        if changed:
+            name = min(name for name, _ in changed)
+            raise ValueError(
+                f"build changes what the code in its setups refers to: {name} was "
+                f"{before.get(name)} after the first call and is {_code_lines(setup).get(name)} "
+                "after the last one. Members run after all of them are built, so they would all "
+                "see the last value: make it a field, a parameter or a variable inside build"
+            )
 
     def start(self, member: int) -> Start:
         """A member, for the second time."""
@@ -119,6 +136,8 @@ class Roster:
         setups, size = list[Setup](), 0
         for member in range(first, min(first + BLOCK, self.grid.size)):
             setups.append(self._built(member))
+            if member == 0:
+                self.code = setups[0], _code_lines(setups[0])
             size += bytes_of(setups[-1].params)
             if size > BLOCK_BYTES:
                 break
@@ -179,3 +198,11 @@ class Roster:
             self.owned.update(new, map(id, parts))
             self.kept[member] = start
         return member in self.kept
+
+
+def _code_lines(setup: Setup) -> Lines:
+    """What the user's code in a setup refers to."""
+    walk = Walk()
+    for root in code_in(setup).values():
+        walk.read(getattr(root, "__qualname__", type(root).__qualname__), root)
+    return walk.lines

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from . import __version__
 from ._environment import Environment
 from ._grid import Grid
 from ._layout import Chunk
 from ._manifest import Table
 from ._pieces import Piece
+from ._version import source_version
 
 FORMAT = 1
 STALE_SECONDS = 3600.0  # a file that is still being written is younger
@@ -141,6 +141,20 @@ class Store:
                     file.unlink()
 
 
+def refuse_unseen(unseen: dict[str, str]) -> None:
+    """Refuse a sweep of which nobody could say later whether it is the same.
+
+    Args:
+        unseen: where something cannot be followed, and why.
+    """
+    for path, why in unseen.items():
+        raise ValueError(
+            f"store: {path.rpartition('.')[0] or path} {why}, so that a store cannot tell whether "
+            "results still belong to this sweep. Hand the value over as an argument, a field or a "
+            "variable of an enclosing function, or sweep without a store"
+        )
+
+
 def write(path: Path, content: Any) -> None:
     """Write a file so that it is there completely or not at all, whatever happens."""
     temporary = unfinished(path)
@@ -179,7 +193,7 @@ def _content(grid: Grid, table: Table, chunks: list[Chunk]) -> dict[str, Any]:
     """All that decides the results: if it is the same, so are they."""
     return {
         "format": FORMAT,
-        "gradbias": __version__,
+        "gradbias": source_version(),
         "axes": [[name, list(map(repr, values))] for name, values in grid.axes.items()],
         "members": table.as_json(),
         "chunks": [[chunk.group.size, chunk.members] for chunk in chunks],

@@ -14,13 +14,13 @@ from ._layout import Chunk, chunks_of
 from ._pieces import Whole, check_names, skeleton_of, warn_if_large
 from ._roster import Roster
 from ._setup import Setup
-from ._store import Store
+from ._store import Store, refuse_unseen
 from .numerics import checks
 from .numerics.linalg import one_blas_thread
-from .numerics.precision import host
+from .numerics.precision import in_float64
 
 
-@host
+@in_float64
 @one_blas_thread()
 def sweep(
     build: Callable[..., Setup],
@@ -73,6 +73,7 @@ def sweep(
         _run(_Memory(whole), chunks, executor, roster, label, progress)
         data = whole.dataset(skeleton, roster.axis)
     else:
+        refuse_unseen(roster.reader.unseen)
         place = Store(store, grid, roster.table, chunks)
         if not is_complete(place):
             missing = [c for c in chunks if not place.has(c)]

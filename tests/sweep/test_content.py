@@ -1,7 +1,7 @@
 """What a setup is made of: what changes it, what does not, and which functions are equal."""
 
 import functools
-import types
+import threading
 
 import jax
 import numpy as np
@@ -75,7 +75,7 @@ def test_helpers_defaults_partials_methods_and_wrappers_count():
 
     assert difference(partial(1.0), partial(2.0)) == ["record.x.function.args.0"]
     jitted = jax.jit(source(TEXT, c=2.0)), jax.jit(source(TEXT, c=3.0))
-    assert difference(*jitted) == ["record.x.function.c"]
+    assert difference(*jitted) == ["record.x.function.wrapped.c"]
 
 
 def test_functions_that_call_themselves_end():
@@ -101,11 +101,12 @@ def test_equal_functions_become_one_and_others_do_not():
 def test_what_cannot_be_compared_is_never_taken_for_equal():
     """Two objects of which nothing is known but their type."""
     reader = Reader()
-    locks = [types.MappingProxyType({"a": i}) for i in range(2)]  # cannot be pickled
-    text = "def f(problem, net, params):\n    return float(c['a'])\n"
+    locks = [threading.Lock() for _ in range(2)]
+    text = "def f(problem, net, params):\n    return float(c.locked())\n"
     functions = [source(text, c=lock) for lock in locks]
     setups = [interned(setup(f), reader)[0] for f in functions]
     assert [s.record["x"].function for s in setups] == functions
+    assert list(reader.unseen) == ["record.x.function.c.content"]
 
 
 def test_own_classes_count_by_their_code():
@@ -121,7 +122,7 @@ def test_own_classes_count_by_their_code():
         return Reader().read(setup().replace(net=net(factor), params={"a": np.ones(4)}))
 
     changed = {n for n in lines(2.0) if lines(2.0)[n] != lines(3.0).get(n)}
-    assert changed == {"net.predictor()"}
+    assert changed == {"net.class.predictor"}
     assert lines(2.0) == lines(2.0)
 
 
@@ -170,7 +171,7 @@ def test_own_classes_with_equal_code_but_other_constants_stay_apart():
     reader = Reader()
     two, three = (interned(net(factor), reader)[0] for factor in (2.0, 3.0))
     assert (two.net.factor, three.net.factor) == (2.0, 3.0)
-    assert Reader().read(two)["net.factor"] == "2.0"
+    assert Reader().read(two)["net.class.factor"] == "2.0"
     assert interned(net(3.0), reader)[0].net is not three.net  # another class
 
 

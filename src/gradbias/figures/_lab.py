@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .. import __version__
 from .._foretold import sweep
 from .._run import Run
 from .._setup import Setup
 from .._simulate import simulate
+from .._version import source_version
 from ._figure import Figure, Settings
 
 ENGINE = "h5netcdf"
@@ -85,9 +85,9 @@ def _plain(data: xr.Dataset) -> xr.Dataset:
 
 
 def _digest(figure: Figure, settings: Settings) -> str:
-    """Of all that decides the data: settings, version, the code of the paper's room and this."""
+    """Of all that decides the data: settings, version, the code of this and of the paper's room."""
     module = importlib.import_module(figure.compute.__module__)
     folder = Path(inspect.getfile(module)).parent
     sources = [path.read_bytes() for path in (*sorted(folder.glob("*.py")), Path(__file__))]
-    text = json.dumps([__version__, dict(settings)], default=lambda v: np.asarray(v).tolist())
+    text = json.dumps([source_version(), dict(settings)], default=lambda v: np.asarray(v).tolist())
     return hashlib.sha256(b"\0".join([text.encode(), *sources])).hexdigest()[:12]

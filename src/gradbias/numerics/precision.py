@@ -9,6 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
+from .programs import keyed_by
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -32,14 +34,25 @@ def require_float64(what: str) -> None:
 
 
 def host(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a public function in the float64 context."""
+    """Run a public function in the float64 context, its programs keyed by the code it is given."""
 
     @functools.wraps(function)
-    def in_float64(*args: P.args, **kwargs: P.kwargs) -> R:
+    def on_host(*args: P.args, **kwargs: P.kwargs) -> R:
+        with jax.enable_x64(True), keyed_by(args, kwargs):
+            return function(*args, **kwargs)
+
+    return on_host
+
+
+def in_float64(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function in the float64 context; it says itself by what its programs are keyed."""
+
+    @functools.wraps(function)
+    def within(*args: P.args, **kwargs: P.kwargs) -> R:
         with jax.enable_x64(True):
             return function(*args, **kwargs)
 
-    return in_float64
+    return within
 
 
 def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:

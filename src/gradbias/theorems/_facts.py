@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .._setup import Setup
+from ..numerics.programs import code_key
 
 Value = TypeVar("Value")
 
 
 def fact(compute: Callable[[Setup], Value]) -> Callable[[Setup], Value]:
-    """Remember the result for as long as the setup lives.
+    """Remember the result for as long as the setup lives and its code means the same.
 
     Args:
         compute: a function of a setup alone.
@@ -20,8 +21,10 @@ def fact(compute: Callable[[Setup], Value]) -> Callable[[Setup], Value]:
 
     @functools.wraps(compute)
     def remembered(setup: Setup) -> Value:
-        if setup not in known:
-            known[setup] = compute(setup)
-        return known[setup]
+        code = code_key(setup)
+        before = known.get(setup)
+        if before is None or before[0] != code:
+            known[setup] = before = code, compute(setup)
+        return before[1]
 
     return remembered

@@ -1,0 +1,9 @@
+"""The fingerprint: what an object is made of, and all that the user's code in it refers to.
+
+Stores of sweeps and compiled programs are keyed by it. See docs/identity.md for what it sees.
+"""
+
+from ._libraries import in_installed_folder, is_library
+from ._walk import Function, Lines, Walk
+
+__all__ = ["Function", "Lines", "Walk", "in_installed_folder", "is_library"]

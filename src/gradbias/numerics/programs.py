@@ -1,0 +1,176 @@
+"""Compiled programs are keyed by all that the user's code in them refers to.
+
+jax knows a function by its identity: it would not notice that a global, a closure, a class or a
+helper has changed since the function was traced. So every call hands jax the fingerprint of the
+user's code as part of the key of each program, also of those that the user's code jits itself.
+"""
+
+import dataclasses
+import functools
+import threading
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import jax
+import numpy as np
+
+from .fingerprint import Walk, is_library
+from .fingerprint._objects import SIMPLE
+
+_CODE = jax.make_user_context(None)
+_NUMBERS = {*SIMPLE, np.ndarray, np.float64, np.int64, np.bool_, type}
+_LIBRARY_OBJECTS: dict[int, Any] = {}  # functions and the like that never change; kept alive
+
+_NOTHING = nullcontext()
+
+_told: set[tuple[str, str]] = set()
+
+
+class _Covered(threading.local):
+    """The code that the calls around this one have keyed, by identity."""
+
+    def __init__(self) -> None:
+        self.roots: dict[int, Any] = {}
+
+
+_covered = _Covered()
+
+
+def keyed_by(*values: Any) -> AbstractContextManager[None]:
+    """In this block, programs are keyed by the user's code in these values.
+
+    Arrays do not count where jax takes them as arguments: as leaves of PyTrees. Code with parts
+    that cannot be followed is compiled anew in every block.
+    """
+    found = {key: root for key, root in code_in(values).items() if key not in _covered.roots}
+    return _keyed(found) if found else _NOTHING
+
+
+@contextmanager
+def _keyed(found: dict[int, Any]) -> Iterator[None]:
+    before, token = _covered.roots, frozenset(_CODE.value or ()) | _digests(found)
+    _covered.roots = before | found
+    try:
+        with _CODE(token):
+            yield
+    finally:
+        _covered.roots = before
+
+
+def code_key(*values: Any) -> frozenset[Any]:
+    """The fingerprint of the user's code in these values, to key a memory of results by."""
+    return _digests(code_in(values))
+
+
+def _digests(roots: dict[int, Any]) -> frozenset[Any]:
+    digests = set[Any]()
+    for root in roots.values():
+        walk = Walk()
+        digests.add(walk.read("", root))
+        if walk.unseen:
+            digests.add(_Anew())
+            warn_of_unseen(root, walk.unseen)
+    return frozenset(digests)
+
+
+def warn_of_unseen(root: Any, unseen: dict[str, str]) -> None:
+    """Say once what cannot be followed."""
+    name = getattr(root, "__qualname__", type(root).__qualname__)
+    for why in dict.fromkeys(unseen.values()):
+        if (name, why) not in _told:
+            _told.add((name, why))
+            warnings.warn(
+                f"{name} {why}: gradbias cannot see when that changes, so it compiles {name} anew "
+                "at every call, and a store refuses it. Hand the value over as an argument, a "
+                "field or a variable of an enclosing function instead",
+                stacklevel=5,
+            )
+
+
+class _Anew:
+    """Equal to nothing else: what is keyed by it is never found again."""
+
+
+def code_in(value: Any) -> dict[int, Any]:
+    """The functions, classes and objects of the user's own in a value, by identity."""
+    roots: dict[int, Any] = {}
+    _collect(value, roots, set(), False)
+    return roots
+
+
+def _collect(value: Any, roots: dict[int, Any], seen: set[int], inside: bool) -> None:
+    kind = type(value)
+    if kind in _NUMBERS or id(value) in seen:
+        return
+    seen.add(id(value))
+    if kind is dict:
+        for item in value.values():
+            if type(item) not in _NUMBERS:
+                _collect(item, roots, seen, inside)
+        return
+    if kind is list or kind is tuple:
+        for item in value:
+            if type(item) not in _NUMBERS:
+                _collect(item, roots, seen, inside)
+        return
+    own, names = _plan(kind)
+    if own:
+        roots[id(kind)] = kind
+    if names is not None:
+        for name in names:
+            item = getattr(value, name, None)
+            if type(item) not in _NUMBERS:
+                _collect(item, roots, seen, True)
+    elif isinstance(value, tuple):
+        for item in value:
+            _collect(item, roots, seen, inside)
+    elif _is_ours(kind):
+        for item in getattr(value, "__dict__", {}).values():
+            if type(item) not in _NUMBERS:
+                _collect(item, roots, seen, False)
+    elif isinstance(value, jax.Array | np.generic | np.ndarray):
+        return
+    elif (own or inside or callable(value)) and not _never_changes(value):
+        roots[id(value)] = value
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(kind: type) -> tuple[bool, tuple[str, ...] | None]:
+    """Is a class the user's own, and which fields does jax see in it? None if it is a leaf."""
+    own = not is_library(kind)
+    if not dataclasses.is_dataclass(kind) or not _is_pytree(kind):
+        return own, None if own or not dataclasses.is_dataclass(kind) else _names(kind)
+    return own, _names(kind)
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))  # pyright: ignore[reportArgumentType]
+
+
+def _is_pytree(kind: type) -> bool:
+    import equinox as eqx
+
+    return issubclass(kind, eqx.Module)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "gradbias"
+
+
+def _never_changes(value: Any) -> bool:
+    """Is this a library's own function?"""
+    if id(value) in _LIBRARY_OBJECTS:
+        return True
+    if isinstance(value, types.FunctionType):
+        fixed = is_library(value) and not value.__closure__ and not value.__dict__
+    else:
+        walk = Walk()
+        walk.read("", value)
+        fixed = len(walk.lines) == 1 and not walk.unseen and is_library(type(value))
+    if fixed and "<" not in getattr(value, "__qualname__", "<"):
+        _LIBRARY_OBJECTS[id(value)] = value
+    return fixed
