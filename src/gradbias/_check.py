@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from ._compare import Verdict, Verdicts, judged, undecided
+from ._compare import Verdict, Verdicts, failed, judged
 from ._execute import execute
 from ._predict import Prediction, Predictions, predict
 from ._run import Run
@@ -58,7 +58,7 @@ def check(setup: Setup, only: str = "*", progress: bool | None = None) -> Study:
         The study; print it.
     """
     told = predict(setup, only)
-    run = simulate(setup.replace(record=_record(setup, told)), progress=progress)
+    run = _recorded(setup, told, progress)
     verdicts: list[Verdict] = []
     for prediction in told:
         verdicts += _verdicts(prediction, run, progress)
@@ -67,6 +67,16 @@ def check(setup: Setup, only: str = "*", progress: bool | None = None) -> Study:
         for theorem, failed in told.near_misses
     ]
     return Study(told, run, Verdicts(verdicts))
+
+
+def _recorded(setup: Setup, told: Predictions, progress: bool | None) -> Run:
+    """One run with all that the theorems need; if that fails, the setup as it was given."""
+    try:
+        return simulate(setup.replace(record=_record(setup, told)), progress=progress)
+    except Exception:
+        # Which observable it was shows when each theorem runs by itself; the setup's own error
+        # is raised here.
+        return simulate(setup, progress=progress)
 
 
 def _record(setup: Setup, told: Predictions) -> dict[str, Any]:
@@ -88,6 +98,6 @@ def _verdicts(prediction: Prediction, run: Run, progress: bool | None) -> list[V
         return judged(prediction, {"run": run})
     try:
         runs = execute(theorem.runs_of(prediction.setup), progress)
-    except (ValueError, ArithmeticError, RuntimeError) as error:
-        return [undecided(theorem.id, f"{type(error).__name__}: {error}")]
+    except Exception as error:  # whatever it is, it is this theorem's alone
+        return [failed(theorem.id, error)]
     return judged(prediction, runs)

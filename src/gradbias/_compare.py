@@ -1,21 +1,31 @@
 """Predictions against a run: the verdicts."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
 
+from ._carried_on import carried_on
 from ._predict import Prediction, Predictions
+from ._reached import of_same_saves, reached
 from ._run import Run
 from ._shown import Table, number
 from ._status import Ending
+from .dynamics import Flow
 from .theorems import Claim, Difference, Measured, Told, difference, measured
 from .theorems._theorem import CERTIFIED
 
 Word = Literal["holds", "refuted", "inconclusive", "not applicable"]
 BLUNT = 10.0  # a measurement whose own error is this many tolerances decides nothing
+TELLS = 0.01  # nor one whose own error is more than this, where the tolerance is tighter
+REFUTES = (
+    10.0  # an error must be this many times what is allowed before it speaks against a theorem
+)
+ADDED_UP = 10.0  # times the tolerance of one step of a flow: what all its steps may come to
+SECOND_ORDER = 3.0  # times what is left to the limit to first order
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -153,9 +163,15 @@ def _of_one_run(run: Run, prediction: Prediction) -> list[Verdict]:
 def judged(prediction: Prediction, runs: Mapping[str, Any]) -> list[Verdict]:
     """The verdicts; one theorem that cannot be told or measured here must not hide the others."""
     try:
-        return judge_runs(prediction, runs)
-    except (ValueError, ArithmeticError, RuntimeError) as error:
-        return [undecided(prediction.theorem.id, f"{type(error).__name__}: {error}")]
+        return judge_runs(prediction, runs, strict=False)
+    except Exception as error:  # whatever it is, it is this theorem's alone
+        return [failed(prediction.theorem.id, error)]
+
+
+def failed(theorem: str, error: Exception) -> Verdict:
+    """A theorem that could not be told, run or measured."""
+    first = (str(error).strip() or "no message").split("\n")[0]
+    return undecided(theorem, f"{type(error).__name__}: {first}")
 
 
 def _names(run: Run) -> set[str]:
@@ -167,65 +183,143 @@ def undecided(theorem: str, reason: str) -> Verdict:
     return Verdict(theorem, "", "inconclusive", reason=reason)
 
 
-def judge_runs(prediction: Prediction, runs: Mapping[str, Any]) -> list[Verdict]:
-    """The verdicts of one theorem, given all the runs that it needs."""
-    theorem = prediction.theorem
-    told = theorem.tell(prediction.setup, runs) if theorem.given else prediction.told
-    seen = theorem.measure(runs)
-    if set(seen) != set(told.claims):
-        raise ValueError(f"{theorem.id} predicts {sorted(told.claims)} but measures {sorted(seen)}")
-    verdicts = []
-    for name, claim in told.claims.items():
-        expected = prediction.expected_error + float(told.expected.get(name, 0.0))
-        verdicts.append(_judge(prediction, name, claim, measured(seen[name]), told, expected, runs))
-    return verdicts
+def judge_runs(
+    prediction: Prediction, runs: Mapping[str, Any], strict: bool = True
+) -> list[Verdict]:
+    """The verdicts of one theorem, given all the runs that it needs.
+
+    Args:
+        prediction: of the theorem.
+        runs: what it asked for.
+        strict: of instances that the theorem has chosen itself: whatever is above what it allows
+            is "refuted". Otherwise, as for anybody's setup, the measurement of a limit carries
+            what is left to it as its error, and "refuted" needs ten times what is allowed.
+    """
+    return Judge(prediction, reached(runs), strict).verdicts()
 
 
-def _judge(
-    prediction: Prediction,
-    quantity: str,
-    claim: Claim,
-    seen: Measured,
-    told: Told,
-    expected: float,
-    runs: Mapping[str, Any],
-) -> Verdict:
-    theorem = prediction.theorem
-    apart = difference(claim, seen)
-    margin = theorem.limit(quantity) + expected
-    word, reason = _word(apart, margin, told, runs)
-    return Verdict(
-        theorem.id,
-        quantity,
-        word,
-        claim.value,
-        seen.value,
-        apart.error,
-        margin + apart.own,
-        expected,
-        reason,
-        ", ".join(theorem.given),
-    )
+class Judge:
+    """One theorem and the runs that decide about it.
 
+    Args:
+        prediction: of the theorem.
+        runs: what it asked for, up to where they stopped.
+        strict: as in `judge_runs`.
+    """
 
-def _word(
-    apart: Difference, margin: float, told: Told, runs: Mapping[str, Any]
-) -> tuple[Word, str]:
-    trouble = next((why for run in runs.values() if (why := _trouble(run))), "")
-    if not np.isfinite(apart.error):
-        return "inconclusive", trouble or "the measurement is not a number"
-    if apart.own > BLUNT * margin and apart.error <= apart.own:
-        return "inconclusive", trouble or (
-            f"the measurement's own error is {number(apart.own)}: a smaller gap in Until, more "
-            "time or more members would decide"
+    def __init__(self, prediction: Prediction, runs: Mapping[str, Any], strict: bool):
+        self.prediction, self.runs, self.strict = prediction, runs, strict
+        self.theorem = prediction.theorem
+        self.setup = of_same_saves(prediction.setup, runs)
+        self.told = self._tell(runs)
+        self.seen = self._measure(runs)
+        if set(self.seen) != set(self.told.claims):
+            raise ValueError(
+                f"{self.theorem.id} predicts {sorted(self.told.claims)} but measures "
+                f"{sorted(self.seen)}"
+            )
+
+    def verdicts(self) -> list[Verdict]:
+        return [self._verdict(name, claim) for name, claim in self.told.claims.items()]
+
+    def _tell(self, runs: Mapping[str, Any]) -> Told:
+        if self.theorem.given:
+            return self.theorem.tell(self.setup, runs)
+        same = self.setup is self.prediction.setup
+        return self.prediction.told if same else self.theorem.tell(self.setup)
+
+    def _measure(self, runs: Mapping[str, Any]) -> dict[str, Measured]:
+        return {name: measured(value) for name, value in self.theorem.measure(runs).items()}
+
+    def _verdict(self, name: str, claim: Claim) -> Verdict:
+        seen, told = self.seen[name], self.told
+        expected = self.prediction.expected_error + float(told.expected.get(name, 0.0))
+        margin = self.theorem.limit(name) + expected
+        margin += 0.0 if self.strict else max(map(_integration, self.runs.values()), default=0.0)
+        apart = difference(claim, seen)
+        if not self.strict and not apart.error <= margin + apart.own:
+            seen = dataclasses.replace(seen, error=seen.error + self._left(name))
+            apart = difference(claim, seen)
+        word, reason = self._word(apart, margin)
+        return Verdict(
+            self.theorem.id,
+            name,
+            word,
+            claim.value,
+            seen.value,
+            apart.error,
+            margin + apart.own,
+            expected,
+            reason,
+            ", ".join(self.theorem.given),
         )
-    if apart.error <= margin + apart.own:
-        return "holds", ""
-    if told.residual > CERTIFIED:
-        return "inconclusive", f"the prediction's own residual is {number(told.residual)}"
-    if trouble:
-        return "inconclusive", trouble
-    return "refuted", ""
+
+    def _left(self, name: str) -> np.ndarray | float:
+        """What would still change, measured and predicted, on the way to the limit."""
+        if self._at_limit is None:
+            return 0.0
+        told, seen, close = self._at_limit
+        now = self.seen[name].value - self.told.claims[name].value
+        then = seen[name].value - told.claims[name].value
+        if now.shape != then.shape:
+            return 0.0
+        moved = np.abs(then - now)
+        if not close:  # nothing is known of the limit, and all that depends on it
+            return np.where(moved > 0, np.inf, 0.0)
+        return SECOND_ORDER * moved
+
+    @functools.cached_property
+    def _at_limit(self) -> tuple[Told, dict[str, Measured], bool] | None:
+        """What is predicted and measured of the runs at their limits, and were they close?"""
+        ends = {n: carried_on(run) for n, run in self.runs.items() if isinstance(run, Run)}
+        moved = {name: end.run for name, end in ends.items() if end is not None}
+        if not moved:
+            return None
+        runs = {**self.runs, **moved}
+        told = self._tell(runs) if self.theorem.given else self.told
+        return told, self._measure(runs), all(e.close for e in ends.values() if e is not None)
+
+    def _word(self, apart: Difference, margin: float) -> tuple[Word, str]:
+        trouble = next((why for run in self.runs.values() if (why := _trouble(run))), "")
+        if np.isnan(apart.error) or np.isnan(apart.own) or not np.isfinite(apart.error):
+            return "inconclusive", trouble or "the measurement is not a number"
+        if apart.own > self._blunt(margin) and apart.error <= apart.own:
+            return "inconclusive", trouble or _too_blunt(apart.own)
+        if apart.error <= margin + apart.own:
+            return "holds", ""
+        if self.told.residual > CERTIFIED:
+            return "inconclusive", f"the prediction's own residual is {number(self.told.residual)}"
+        if trouble:
+            return "inconclusive", trouble
+        times = apart.error / (margin + apart.own) if margin + apart.own > 0 else np.inf
+        if not self.strict and times <= REFUTES:
+            return "inconclusive", (
+                f"the error is {number(times)} times what is allowed, and only {REFUTES:g} times "
+                "would speak against it: a smaller gap in Until, smaller rtol and atol in Flow, or "
+                "a smaller step would decide"
+            )
+        return "refuted", ""
+
+    def _blunt(self, margin: float) -> float:
+        return BLUNT * margin if self.strict else max(BLUNT * margin, TELLS)
+
+
+def _integration(run: Any) -> float:
+    """The relative error that a flow's own tolerance leaves in what it keeps or computes."""
+    dynamics = None if not isinstance(run, Run) or run.setup is None else run.setup.dynamics
+    return ADDED_UP * float(dynamics.rtol) if isinstance(dynamics, Flow) else 0.0
+
+
+def _too_blunt(own: float) -> str:
+    if not np.isfinite(own):
+        return (
+            "the run is not close to its limit: a smaller gap in Until, more steps or more time "
+            "would decide"
+        )
+    return (
+        f"the measurement's own error is {number(own)}: a smaller gap in Until, more time or more "
+        "members would decide"
+    )
 
 
 def _trouble(run: Any) -> str:

@@ -119,7 +119,7 @@ class Predictions(Table):
                 continue
             try:
                 claims = prediction.claims
-            except (ValueError, ArithmeticError, RuntimeError) as error:
+            except Exception as error:
                 rows.append((prediction.theorem.id, "not computed", "", str(error)))
                 continue
             for quantity, claim in claims.items():

@@ -37,6 +37,8 @@ class Run:
         theta: the predictor at the end; None for non-linear nets.
         status: how it ended.
         stats: reduction and its certificate, compilations, seconds.
+        end: the observables where it stopped, which need not be a save; None if it was loaded
+            from a file.
     """
 
     setup: Setup | None
@@ -45,6 +47,7 @@ class Run:
     theta: np.ndarray | None
     status: Status
     stats: dict[str, Any]
+    end: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -55,9 +58,10 @@ class Run:
         theta: np.ndarray | None,
         status: Status,
         stats: dict[str, Any],
+        end: dict[str, Any] | None = None,
     ) -> "Run":
         """Assemble a run from what the engine measured."""
-        return cls(setup, _dataset(setup, values, status), final, theta, status, stats)
+        return cls(setup, dataset(setup, values, status), final, theta, status, stats, end)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a NetCDF file; `gb.load` reads it back.
@@ -136,7 +140,8 @@ def versions() -> dict[str, str]:
     return {"gradbias": __version__, **{name: importlib.metadata.version(name) for name in names}}
 
 
-def _dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
+def dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
+    """The observables (saves, …) as variables over the saves of a setup."""
     axis = setup.dynamics.axis
     coords: dict[str, Any] = {axis: setup.save_at}
     if axis == "step":

@@ -52,7 +52,8 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
         "seconds": time.monotonic() - began,
     }
     values = pick(done.values, (slice(0, -1), 0))
-    return Run.of(setup, values, final, _predictor(setup, final), done.statuses[0], stats)
+    theta, end = _predictor(setup, final), pick(done.values, (-1, 0))
+    return Run.of(setup, values, final, theta, done.statuses[0], stats, end)
 
 
 class Done(NamedTuple):

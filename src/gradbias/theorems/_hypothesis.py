@@ -42,7 +42,7 @@ class Hypothesis:
         """
         try:
             return Checked(self, float(self.margin(setup)))
-        except (ValueError, ArithmeticError, RuntimeError) as error:
+        except Exception as error:
             return Checked(self, math.nan, str(error).strip().split("\n")[0])
 
 

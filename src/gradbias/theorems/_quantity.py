@@ -31,12 +31,13 @@ class Measured:
 
     Attributes:
         value: a number or an array.
-        error: its own error, in its own units (an unconverged loss, a grid).
+        error: its own error, in its own units (an unconverged loss, a grid): one for all
+            entries together, or one for each.
         standard_error: for means, one for each entry.
     """
 
     value: np.ndarray
-    error: float = 0.0
+    error: float | np.ndarray = 0.0
     standard_error: np.ndarray | None = None
 
 
@@ -65,12 +66,13 @@ def _claim(value: Any, relation: Relation, scale: Any) -> Claim:
     return Claim(np.asarray(value, dtype=np.float64), relation, size)
 
 
-def measured(value: Any, error: float = 0.0, standard_error: Any = None) -> Measured:
+def measured(value: Any, error: Any = 0.0, standard_error: Any = None) -> Measured:
     """A measured value with what is known of its error."""
     if isinstance(value, Measured):
         return value
     spread = None if standard_error is None else np.asarray(standard_error, dtype=np.float64)
-    return Measured(np.asarray(value, dtype=np.float64), float(error), spread)
+    own = float(error) if np.ndim(error) == 0 else np.asarray(error, dtype=np.float64)
+    return Measured(np.asarray(value, dtype=np.float64), own, spread)
 
 
 def as_claim(value: Any) -> Claim:
@@ -103,20 +105,20 @@ def difference(claim: Claim, seen: Measured) -> Difference:
         away = seen.value - claim.value
         sides = {"=": np.abs(away), "<=": np.maximum(away, 0), ">=": np.maximum(-away, 0)}
         gap = np.asarray(sides[claim.relation])
-        own = np.full(gap.shape, seen.error)
+        own = np.broadcast_to(seen.error, gap.shape)
         if seen.standard_error is not None:
             own = np.asarray(own + SIGMAS * seen.standard_error)
-        return Difference(*_sizes(claim, gap, own), _ratio(claim, seen))
+        return Difference(*_sizes(claim, gap, own, np.ndim(seen.error) > 0), _ratio(claim, seen))
 
 
-def _sizes(claim: Claim, gap: np.ndarray, own: np.ndarray) -> tuple[float, float]:
+def _sizes(claim: Claim, gap: np.ndarray, own: np.ndarray, by_entry: bool) -> tuple[float, float]:
     if gap.size == 0:
         return 0.0, 0.0
     if claim.scale is None and claim.relation == "=" and claim.value.ndim:
         size = _length(claim.value)
         _refuse_zero(size)
-        # An error of the whole array counts once, however many entries it has.
-        return _length(gap) / size, float(np.max(own)) / size
+        # One error for the whole array counts once, however many entries it has.
+        return _length(gap) / size, (_length(own) if by_entry else float(np.max(own))) / size
     if claim.scale is None and claim.relation == "=":
         _refuse_zero(float(np.max(np.abs(claim.value))))
     scale = np.abs(claim.value) if claim.scale is None else claim.scale

@@ -26,8 +26,8 @@ def charges(setup: Setup, params: Any) -> np.ndarray:
 
 
 def size(setup: Setup) -> float:
-    """‖θ‖² at the start."""
-    return sum(float(np.sum(np.square(x))) for x in setup.params.values())
+    """‖θ‖² at the start; 1 where all parameters are zero, and so are charges."""
+    return sum(float(np.sum(np.square(x))) for x in setup.params.values()) or 1.0
 
 
 def kept(setup: Setup) -> dict[str, Any]:
@@ -68,13 +68,14 @@ EQ4 = Theorem(
 def summed(setup: Setup, runs: Any) -> dict[str, Any]:
     """C(0), plus lr²gᵀAg and less 4γ·lr(1 − γ·lr)C of every step."""
     data, gamma = runs["run"].data, decay(setup)
-    moved = _sums(data, "drift") - 4 * gamma * (_sums(data, "once") - gamma * _sums(data, "twice"))
+    drift, once, twice = (_sums(setup, data, name) for name in ("drift", "once", "twice"))
+    moved = drift - 4 * gamma * (once - gamma * twice)
     return {"charge": equals(charges(setup, setup.params) + moved, scale=size(setup))}
 
 
-def _sums(data: Any, name: str) -> np.ndarray:
-    """A running sum by charge, (saves, charges)."""
-    found = [data[v].values for v in data if str(v) == name or str(v).startswith(f"{name}_")]
+def _sums(setup: Setup, data: Any, name: str) -> np.ndarray:
+    """A running sum by charge, (saves, charges), in the order in which the net lists them."""
+    found = [data[f"{name}_{charge}"].values for charge in setup.net.symmetries()]
     return np.concatenate([x.reshape(len(x), -1) for x in found], axis=1)
 
 

@@ -33,6 +33,7 @@ from ._facts import (
     STEP,
     errors,
     growth_widening,
+    norms,
     path,
     problem_of,
     pulls,
@@ -94,9 +95,19 @@ def _residual_velocity(setup: Setup, runs: Any) -> dict[str, Any]:
     for error, params in zip(E, states(run), strict=True):
         Zr, push = invariant_residual(problem, params), parts.sigma[:, None] * error
         rows.append(parts.speed * np.concatenate([push.T @ Zr[m:], push @ Zr[:m]]))
-    value = np.asarray(rows)
-    size = np.abs(value).max(axis=(1, 2), keepdims=True)
-    return {"velocity": equals(value, scale=size + 1e-6 * size.max())}
+    return {"velocity": equals(np.asarray(rows), scale=_largest_velocity(setup, run, E))}
+
+
+def _largest_velocity(setup: Setup, run: Any, E: np.ndarray) -> np.ndarray:
+    """σ_1‖E‖‖Z‖‖U2‖ at every save: a start on the invariant set has Z_r = 0, up to rounding.
+
+    E is a difference, and rounded as its terms are.
+    """
+    parts, Z = split(problem_of(setup)), norms(path(run).Z)
+    terms = float(np.linalg.norm(parts.B)) + parts.sigma[0] * Z**2
+    push = parts.speed * parts.sigma[0] * (norms(E) + 1e-6 * terms)
+    # Never zero: where all layers are, so is what moves them.
+    return np.maximum(push * Z * np.linalg.norm(start(setup).U2), 1e-300)[:, None, None]
 
 
 def _seen_residual(runs: Any) -> dict[str, Any]:

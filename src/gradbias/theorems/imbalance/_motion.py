@@ -34,6 +34,7 @@ from ._facts import (
     errors,
     frame_of,
     level,
+    norms,
     path,
     problem_of,
     pulls,
@@ -55,10 +56,14 @@ def _stacked(parts: Closed) -> np.ndarray:
     return np.concatenate([np.ravel(x) for x in parts])
 
 
-def _by_size(values: np.ndarray) -> Any:
+def _by_size(setup: Setup, run: Any, values: np.ndarray) -> Any:
     """Every instant counts by its own size; E, a difference, is rounded as its terms are."""
-    size = np.abs(values).max(axis=1, keepdims=True)
-    return equals(values, scale=size + 1e-6 * size.max())
+    parts, Z = split(problem_of(setup)), norms(path(run).Z)
+    root = float(parts.sigma[0])
+    terms = float(np.linalg.norm(parts.B)) + root * Z**2
+    rounded = 1e-6 * parts.speed * max(root, root**3) * Z**2 * terms
+    size = np.abs(values).max(axis=1) + np.maximum(rounded, 1e-300)
+    return equals(values, scale=size[:, None])
 
 
 def _velocity(setup: Setup, runs: Any) -> dict[str, Any]:
@@ -69,9 +74,10 @@ def _velocity(setup: Setup, runs: Any) -> dict[str, Any]:
     loss = np.asarray([parts.min_loss + parts.weight * np.sum(x.E**2) for x in now])
     frozen = start(setup).U2
     return {
-        "velocity": _by_size(moved),
-        "loss": loss,
-        "unseen": equals(frozen, scale=float(np.linalg.norm(setup.params["W1"]))),
+        "velocity": _by_size(setup, run, moved),
+        # Labels that are zero are fitted from the start, up to rounding.
+        "loss": equals(loss, scale=float(np.linalg.norm(loss)) or 1.0),
+        "unseen": equals(frozen, scale=float(np.linalg.norm(setup.params["W1"])) or 1.0),
     }
 
 

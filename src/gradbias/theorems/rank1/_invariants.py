@@ -50,10 +50,14 @@ def unseen(setup: Setup) -> dict[str, Any]:
     """The unseen part of the first layer stays; that of the predictor is its product."""
     start = first(setup.net, setup.params)
     kept = outside(setup.problem, start)
-    size = float(np.linalg.norm(start))
+    # Layers that start small grow with the predictor, and rounding with them.
+    size, grown = (
+        float(np.linalg.norm(start)),
+        float(np.linalg.norm(common.problem(setup).min_norm)),
+    )
     return {
-        "layer": equals(kept, scale=size),
-        "predictor": equals(np.zeros(kept.shape[0]), scale=size),
+        "layer": equals(kept, scale=max(size, grown**0.5) or 1.0),
+        "predictor": equals(np.zeros(kept.shape[0]), scale=max(size, grown) or 1.0),
     }
 
 

@@ -32,26 +32,36 @@ def _spectrum(setup: Setup, layers: Any) -> np.ndarray:
 
 
 def _resting_loss(setup: Setup, runs: Any) -> dict[str, Any]:
-    """(w lr δ²/2)Σμ/(1 − lr μ/2), averaged over the second half of the path."""
+    """(w lr δ²/2)Σμ/(1 − lr μ/2), averaged over the second half of the run."""
     noise = cases.noise_of(setup)
     assert noise is not None
     mu, lr = _spectrum(setup, path(runs["run"])), rate_of(setup)
     scale = float(cases.data_of(setup).weight) * lr * float(noise.std) ** 2 / 2
-    return {"loss": scale * float(np.mean(_late(np.sum(mu / (1 - lr * mu / 2), axis=1))))}
+    steps = cases.steps_of(setup)
+    rates = _late(steps, np.sum(mu / (1 - lr * mu / 2), axis=1))
+    return {
+        "loss": scale * float(np.average(_between(rates), weights=np.diff(_late(steps, steps))))
+    }
 
 
-def _late(values: np.ndarray) -> np.ndarray:
-    """The second half of a path."""
-    return values[len(values) // 2 :]
+def _late(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The saves in the second half of the run, however they are spaced."""
+    return values[steps >= steps[-1] / 2]
+
+
+def _between(values: np.ndarray) -> np.ndarray:
+    """The means of neighbours."""
+    return (values[1:] + values[:-1]) / 2
 
 
 def _mean_loss(runs: Any) -> dict[str, Any]:
     """Over every step of the second half; neighbouring saves are far apart."""
     run = runs["run"]
-    time = rate_of(run.setup) * cases.steps_of(run.setup)
-    blocks = _late(np.diff(run.data["area"].values) / np.diff(time))
+    steps = cases.steps_of(run.setup)
+    area, time = (np.diff(_late(steps, x)) for x in (run.data["area"].values, steps))
+    blocks = area / (rate_of(run.setup) * time)
     error = blocks.std(ddof=1) / np.sqrt(len(blocks))
-    return {"loss": measured(blocks.mean(), standard_error=error)}
+    return {"loss": measured(np.average(blocks, weights=time), standard_error=error)}
 
 
 @fact
@@ -93,14 +103,35 @@ def unfitted(key: int) -> Setup:
     return setup.replace(problem=problem)
 
 
-MANY = kind("there are nine saves or more", lambda setup: len(cases.steps_of(setup)) >= 9)
+def _late_saves(setup: Setup) -> int:
+    return len(_late(cases.steps_of(setup), cases.steps_of(setup)))
+
+
+MANY = kind("five saves or more are in the second half of the run", lambda s: _late_saves(s) >= 5)
+
+
+def _settling(setup: Setup) -> float:
+    """What is left of the first loss in the middle of the run, over what the noise holds.
+
+    The slowest rate is that of the flattest layers for the predictor of least norm.
+    """
+    problem, noise, flat = cases.data_of(setup), cases.noise_of(setup), end(setup)
+    assert noise is not None
+    weight, lr, last = float(problem.weight), rate_of(setup), cases.steps_of(setup)[-1]
+    slowest = 2 * weight * float(flat.W2[0]) ** 2 * float(problem.svd[1][problem.rank - 1]) ** 2
+    zero = np.zeros((problem.d, problem.k))
+    held = weight * lr * float(noise.std) ** 2 * weight * flat.trace
+    return float(problem.loss(zero)) / held * float(np.exp(-lr * slowest * last))
+
+
+SETTLED = Hypothesis("the first loss is forgotten in half of the run", _settling, 1e-3)
 
 STATIONARY = Theorem(
     "spectral.noise.loss",
     r"Label noise of standard deviation $\delta$ holds the loss $\frac{1}{2}\|X\beta-y\|^2$ at "
     r"$\frac{\eta\delta^2}{4}\sum_i\mu_i/(1-\eta\mu_i/2)$, $\mu_i$ the non-zero eigenvalues of the "
     r"Hessian: in the time of gradient flow the noise has the strength $\sqrt\eta\,\delta$.",
-    [*cases.HYPOTHESES, FITTED, MANY, SMALL],
+    [*cases.HYPOTHESES, FITTED, MANY, SMALL, SETTLED],
     _resting_loss,
     _mean_loss,
     0.02,
@@ -130,7 +161,7 @@ def _decay(setup: Setup, runs: Any = None, std: float | None = None) -> dict[str
     assert noise is not None
     kick = cases.kick(setup) if std is None else cases.kick(setup) * std / float(noise.std)
     row = float(np.linalg.norm(problem.X, 2)) ** 2
-    steps = _late(cases.steps_of(setup))
+    steps = _late(cases.steps_of(setup), cases.steps_of(setup))
     tail = np.repeat(-(kick**2) * row * steps[:, None] / 2, problem.row_space.shape[1] - 1, axis=1)
     return {"tail": tail, "W1": float(flat.W1[0]), "W2": float(flat.W2[0])}
 
@@ -140,10 +171,12 @@ def _fallen(runs: Any) -> dict[str, Any]:
     run = runs["run"]
     layers, basis = path(run), run.setup.problem.row_space
     values = svdvals(basis.T @ layers.W1)
-    tail = _late(np.log(values[:, 1:] / values[:1, 1:]))
+    steps = cases.steps_of(run.setup)
+    tail = _late(steps, np.log(values[:, 1:] / values[:1, 1:]))
     sizes = {"W1": values[:, 0], "W2": np.linalg.norm(layers.W2[:, :, 0], axis=1)}
     # They wander along the minima as slowly as the tail falls: four blocks, not twenty saves.
-    blocks = {name: [b.mean() for b in np.array_split(_late(x), 4)] for name, x in sizes.items()}
+    parts = {name: np.array_split(_late(steps, x), 4) for name, x in sizes.items()}
+    blocks = {name: [b.mean() for b in part] for name, part in parts.items()}
     ends = {
         name: measured(np.mean(b), standard_error=np.std(b, ddof=1) / 2)
         for name, b in blocks.items()

@@ -7,7 +7,9 @@ import numpy as np
 from ..._setup import Setup
 from ..._simulate import simulate
 from ...noise import LabelNoise
+from ...numerics.precision import host
 from ...theory import manifold
+from .. import _common as common
 from .._erratum import Erratum, Evidence
 from .._hypothesis import Hypothesis
 from .._theorem import Control
@@ -131,6 +133,21 @@ def covariance(place: Place) -> dict[str, Any]:
     return {"covariance": found}
 
 
+def fits() -> Hypothesis:
+    """Gradient flow fits the labels: c·H is the noise of labels alone."""
+
+    def left(setup: Setup) -> float:
+        at_end, at_start = (_square(setup, x) for x in (cases.end(setup).x, setup.params))
+        return at_end / at_start if at_start > 0 else 0.0
+
+    return Hypothesis("the flow fits the labels", left, common.FITS)
+
+
+@host
+def _square(setup: Setup, x: Any) -> float:
+    return float(np.sum(np.square(cases.residual(setup)(x))))
+
+
 EQ12 = pointwise(
     "zeroloss.eq12",
     r"Where the labels are fitted, label noise of standard deviation $\delta$ in batches of $b$ "
@@ -139,6 +156,7 @@ EQ12 = pointwise(
     predict_covariance,
     covariance,
     1e-8,
+    extra=[fits()],
 )
 
 

@@ -1,5 +1,6 @@
 """Label-noise SGD itself, in steps: how it slides, and how far it stays from the manifold."""
 
+import math
 from typing import Any
 
 import jax
@@ -275,23 +276,27 @@ def phase_one(setup: Setup) -> dict[str, Any]:
 
 
 def fallen(runs: Any) -> dict[str, Any]:
-    """Flow time k·lr at which the loss has fallen, between two saves."""
-    (coarse, there), (fine, too) = (_fall(runs[name]) for name in ("run", "half"))
-    unknown = 0.0 if there and too else coarse / fine
-    return {"ratio": measured(coarse / fine, unknown), "time": measured(fine, unknown * fine)}
+    """Flow time k·lr at which the loss has fallen, with half the distance of saves around it."""
+    (coarse, off), (fine, also) = (_fall(runs[name]) for name in ("run", "half"))
+    ratio = coarse / fine
+    unknown = ratio * (off / coarse + also / fine)
+    return {"ratio": measured(ratio, unknown), "time": measured(fine, also)}
 
 
-def _fall(run: Any) -> tuple[float, bool]:
-    """The time, and whether it was reached; if not, the time of the whole run."""
-    lr = common.learning_rate(run.setup)
+def _fall(run: Any) -> tuple[float, float]:
+    """The time, and how well it is known; the time of the whole run where it was not reached."""
+    times = common.learning_rate(run.setup) * np.asarray(run.setup.save_at, dtype=np.float64)
     loss = run.data["loss"].values
     heights = np.log(loss / loss[0]) - np.log(FALL)
     below = np.flatnonzero(heights < 0)
     if not len(below):
-        return lr * float(run.setup.save_at[-1]), False
+        return float(times[-1]) or math.inf, float(times[-1]) or math.inf
     k = below[0]
     share = heights[k - 1] / (heights[k - 1] - heights[k])
-    return float(lr * (k - 1 + share)), True
+    apart = times[k] - times[k - 1]
+    # Where every step is saved, the logarithm of the loss is a line from one to the next.
+    step = run.setup.save_at[k] - run.setup.save_at[k - 1] == 1
+    return float(times[k - 1] + share * apart), 0.0 if step else float(apart) / 2
 
 
 B10 = Theorem(
