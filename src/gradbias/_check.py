@@ -1,11 +1,13 @@
 """From a setup to the answer in one call."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
-from ._compare import Verdict, Verdicts, failed, judged
+from ._compare import Verdict, Verdicts, failed, judged, undecided
 from ._execute import execute
 from ._predict import Prediction, Predictions, predict
+from ._reading import Reading, readings
 from ._run import Run
 from ._setup import Setup
 from ._simulate import simulate
@@ -58,10 +60,18 @@ def check(setup: Setup, only: str = "*", progress: bool | None = None) -> Study:
         The study; print it.
     """
     told = predict(setup, only)
-    run = _recorded(setup, told, progress)
+    read = readings(setup, told)
+    run = _recorded(setup, read, setup.record, progress)
+    runs = {setup: run}
     verdicts: list[Verdict] = []
-    for prediction in told:
-        verdicts += _verdicts(prediction, run, progress)
+    for reading in read:
+        at, theorem = reading.prediction.setup, reading.prediction.theorem
+        if reading.trouble:
+            verdicts.append(undecided(theorem.id, reading.trouble))
+            continue
+        if theorem.runs is None and at not in runs:
+            runs[at] = _recorded(at, read, {}, progress)
+        verdicts += _verdicts(reading.prediction, runs.get(at, run), progress)
     verdicts += [
         Verdict(theorem.id, "", "not applicable", reason=str(failed))
         for theorem, failed in told.near_misses
@@ -69,24 +79,27 @@ def check(setup: Setup, only: str = "*", progress: bool | None = None) -> Study:
     return Study(told, run, Verdicts(verdicts))
 
 
-def _recorded(setup: Setup, told: Predictions, progress: bool | None) -> Run:
+def _recorded(
+    setup: Setup, read: list[Reading], own: Mapping[str, Any], progress: bool | None
+) -> Run:
     """One run with all that the theorems need; if that fails, the setup as it was given."""
     try:
-        return simulate(setup.replace(record=_record(setup, told)), progress=progress)
+        return simulate(setup.replace(record=_record(setup, read, own)), progress=progress)
     except Exception:
         # Which observable it was shows when each theorem runs by itself; the setup's own error
         # is raised here.
         return simulate(setup, progress=progress)
 
 
-def _record(setup: Setup, told: Predictions) -> dict[str, Any]:
-    """The setup's own observables, and what the theorems need under names that are still free."""
-    record = dict(setup.record)
-    for prediction in told:
-        if prediction.theorem.runs is None:
-            for name, observable in prediction.theorem.observables.items():
+def _record(setup: Setup, read: list[Reading], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Own observables, and what the theorems read there need, under names that are still free."""
+    record = dict(own)
+    for reading in read:
+        theorem = reading.prediction.theorem
+        if theorem.runs is None and reading.prediction.setup is setup and not reading.trouble:
+            for name, observable in theorem.observables.items():
                 record.setdefault(name, observable)
-    return record
+    return record or dict(setup.record)
 
 
 def _verdicts(prediction: Prediction, run: Run, progress: bool | None) -> list[Verdict]:

@@ -86,8 +86,16 @@ def imbalance(setup: Setup) -> float:
     size = max(float(np.linalg.norm(f, 2)) for f in layers) ** 2
     if size == 0:
         return 0.0
-    seams = [a.T @ a - b @ b.T for a, b in itertools.pairwise(layers)]
-    return max((float(np.linalg.norm(seam, 2)) for seam in seams), default=0.0) / size
+    return max((_seam(a, b) for a, b in itertools.pairwise(layers)), default=0.0) / size
+
+
+def _seam(left: np.ndarray, right: np.ndarray) -> float:
+    """‖leftᵀleft − right rightᵀ‖, of a wide seam in a basis of what the two span."""
+    stacked = np.concatenate([left, right.T])
+    if stacked.shape[1] > len(stacked):
+        stacked = np.linalg.qr(stacked.T, mode="r").T
+    a, b = stacked[: len(left)], stacked[len(left) :]
+    return float(np.linalg.norm(a.T @ a - b.T @ b, 2))
 
 
 def balanced() -> Hypothesis:

@@ -95,6 +95,8 @@ class Theorem:
         problems: the kinds of problem it is about; empty: any.
         dynamics: the kinds of dynamics it is about; empty: any.
         slow: leave it out of `gradbias verify` unless it is asked for by its own id.
+        narrow: it names no single hidden unit, so that rotating them changes nothing: on a wide
+            net a check reads it from a narrow net that moves in the same way.
     """
 
     id: str
@@ -115,6 +117,7 @@ class Theorem:
     problems: Sequence[type[Problem]] = ()
     dynamics: Sequence[type[Dynamics]] = ()
     slow: bool = False
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         if not ID.fullmatch(self.id):

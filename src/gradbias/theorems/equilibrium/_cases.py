@@ -27,13 +27,24 @@ UNITS = {"units": neurons({"W1": 1}, {"W2": 0})}
 SCALE = NormalisedA(d=2, k=1, width=2)
 SAVES = np.arange(0, 41, 10)
 BATCHES = Minibatch(S, replace=True)
+UNITS_AT_ONCE = 16  # whose Hessians are held
 
 
 def curvature(problem, net, params):
-    """The trace of the Hessian of the loss, column by column."""
-    flat, shaped = ravel_pytree(params)
-    hessian = jax.hessian(lambda p: problem.loss(problem.as_predictor(net.predictor(shaped(p)))))
-    return jnp.trace(hessian(flat))
+    """The trace of the Hessian of the loss: that of every hidden unit, by autodiff, and the sum."""
+    theta = net.predictor(params)
+
+    def of_unit(unit):
+        first = unit[0].size
+
+        def loss(p):
+            moved = jnp.outer(p[:first], p[first:]) - jnp.outer(*unit)
+            return problem.loss(problem.as_predictor(theta + moved))
+
+        return jnp.trace(jax.hessian(loss)(jnp.concatenate(unit)))
+
+    units = params["W1"].T, params["W2"]
+    return jnp.sum(jax.lax.map(of_unit, units, batch_size=UNITS_AT_ONCE))
 
 
 def moments(problem, net, params):

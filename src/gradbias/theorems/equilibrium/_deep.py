@@ -115,6 +115,7 @@ E1 = Theorem(
     ),
     source=SOURCE,
     title="noise between layers, at any point",
+    narrow=True,
 )
 
 

@@ -109,6 +109,7 @@ PROP51 = Theorem(
     ),
     source=SOURCE,
     title="the flow of a factorisation's charges",
+    narrow=True,
 )
 
 
@@ -189,6 +190,7 @@ THM52 = Theorem(
     ),
     source=SOURCE,
     title="noise equilibrium of a factorisation",
+    narrow=True,
 )
 
 

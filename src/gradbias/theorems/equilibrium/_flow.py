@@ -62,6 +62,7 @@ EQ4 = Theorem(
     dynamics=(Flow,),
     source=SOURCE,
     title="charges that gradient flow keeps",
+    narrow=True,
 )
 
 
@@ -113,6 +114,7 @@ BALANCE = Theorem(
     dynamics=(Flow,),
     source=SOURCE,
     title="what weight decay does by itself",
+    narrow=True,
 )
 
 
@@ -156,6 +158,7 @@ LAW = Theorem(
     ),
     source=SOURCE,
     title="what one step does to a charge, exactly",
+    narrow=True,
 )
 
 

@@ -83,6 +83,7 @@ PROP53 = Theorem(
     ),
     source=SOURCE,
     title="sharpness of a factorisation",
+    narrow=True,
 )
 
 
@@ -221,6 +222,7 @@ FLAT = Theorem(
     dynamics=(Descent,),
     source=SOURCE,
     title="flat or sharp",
+    narrow=True,
 )
 
 

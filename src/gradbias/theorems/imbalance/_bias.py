@@ -8,6 +8,7 @@ import numpy as np
 from ... import observe
 from ..._setup import Setup, Until
 from ...dynamics import Descent
+from ...nets import TwoLayer
 from ...noise import Isotropic
 from ...numerics.keys import generator
 from ...theory.imbalance import bias_bound, bias_law, invariant_residual, split
@@ -31,6 +32,7 @@ from ._facts import (
     QUIET,
     SOMETHING,
     STEP,
+    compressed,
     errors,
     growth_widening,
     norms,
@@ -246,16 +248,21 @@ def _spread(setup: Setup) -> float:
 
 
 def redrawn(setup: Setup) -> Ensemble:
-    """The same start with fresh draws of what the data do not see."""
-    parts = split(problem_of(setup))
-    shape, std = start(setup).U2.shape, _spread(setup)
-    seen = setup.params["W1"] - parts.Phi2 @ start(setup).U2
+    """The same start with fresh draws of what the data do not see.
+
+    Of a wide net in the frame of what they do see: no other part of U2 ever reaches the outputs.
+    """
+    parts, std = split(problem_of(setup)), _spread(setup)
+    now = compressed(setup, start(setup))
+    seen, last = parts.Phi1 @ now.U1, now.V.T
+    net = TwoLayer(problem_of(setup).d, problem_of(setup).k, len(last))
     away = observe.distance_to(problem_of(setup).min_norm)
 
     def build(draw: int) -> Setup:
-        U2 = std * generator(setup.key + int(draw), "theorems.imbalance U2").standard_normal(shape)
-        params = {"W1": seen + parts.Phi2 @ U2, "W2": setup.params["W2"]}
+        rng = generator(setup.key + int(draw), "theorems.imbalance U2")
+        params = {"W1": seen + parts.Phi2 @ (std * rng.standard_normal(now.U2.shape)), "W2": last}
         return setup.replace(
+            net=net,
             params=params,
             record={"away": away, "params": observe.params},
             save_at=[setup.save_at[-1]],
@@ -267,10 +274,11 @@ def redrawn(setup: Setup) -> Ensemble:
 
 def _law(setup: Setup, runs: Any) -> dict[str, Any]:
     """Moments and median of the χ² mixture, for the second layers at the end."""
-    problem, h = problem_of(setup), start(setup).V.shape[1]
+    problem, ends = problem_of(setup), runs["run"]["params_W2_end"].values
+    h = ends.shape[1]
     alpha = -math.log(_spread(setup)) / math.log(h)
-    ends = runs["run"]["params_W2_end"].values
-    laws = [bias_law(problem, {"W1": setup.params["W1"], "W2": W2}, alpha) for W2 in ends]
+    first = np.zeros((problem.d, h))  # not looked at
+    laws = [bias_law(problem, {"W1": first, "W2": W2}, alpha) for W2 in ends]
     return {
         "mean square": float(np.mean([law.mean for law in laws])),
         "mean fourth power": float(np.mean([law.variance + law.mean**2 for law in laws])),
@@ -326,7 +334,7 @@ BIAS_LAW = Theorem(
     given=("second layer at the end",),
     dynamics=BOTH,
     title="the distribution of the bias",
-    **{**ABOUT, "needs": ()},
+    **{**ABOUT, "needs": (), "narrow": False},
 )
 
 THEOREMS = (EQ14, PROP1, EQ16, EQ42, BIAS_LAW)

@@ -22,6 +22,7 @@ ABOUT: dict[str, Any] = {
     "problems": (Regression, Population),
     "needs": cases.RECORD,
     "source": IMBALANCE,
+    "narrow": True,
 }
 BOTH = (Flow, Descent)
 FLOOR = 1e-18  # of the loss at the start: what an integrator in double precision leaves

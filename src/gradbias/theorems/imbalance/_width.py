@@ -42,6 +42,8 @@ from ._facts import (
 )
 from ._gaussian import EXPONENT, GAUSSIAN, HALF, alpha_of, width
 
+# These read the start and the end, and count hidden units.
+WIDTH = {**ABOUT, "needs": (), "narrow": False}
 DELTA = 0.1
 # Relative to √((m + r)/h), the largest of 300 draws was 1.5.
 SAFETY = 3.5
@@ -130,7 +132,7 @@ LEMMA1 = Theorem(
         ),
     ],
     title="wide nets are imbalanced",
-    **ABOUT,
+    **WIDTH,
 )
 
 
@@ -188,7 +190,7 @@ LEMMA_E1 = Theorem(
         ),
     ],
     title="singular values of a Gaussian start",
-    **ABOUT,
+    **WIDTH,
 )
 
 
@@ -242,7 +244,7 @@ THM2 = Theorem(
         ),
     ],
     title="wide nets end near least norm",
-    **ABOUT,
+    **WIDTH,
 )
 
 
@@ -288,7 +290,7 @@ INFINITE = Theorem(
     [Control("the variance is 1/h", lambda key: cases.wide(key, stretch=3.0))],
     dynamics=BOTH,
     title="infinitely wide nets",
-    **ABOUT,
+    **WIDTH,
 )
 
 

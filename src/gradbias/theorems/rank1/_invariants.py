@@ -147,6 +147,7 @@ LEMMA1 = Theorem(
     dynamics=(Flow, Descent),
     source=SOURCE,
     title="charges of a rank-1 net",
+    narrow=True,
 )
 
 

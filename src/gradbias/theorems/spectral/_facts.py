@@ -24,6 +24,7 @@ ABOUT: dict[str, Any] = {
     "problems": (Regression, Population),
     "needs": {"theta": observe.theta, "params": observe.params},
     "source": SPECTRAL,
+    "narrow": True,
 }
 
 

@@ -25,6 +25,7 @@ ABOUT: dict[str, Any] = {
     "problems": (Regression,),
     "dynamics": (Descent,),
     "source": SPECTRAL,
+    "narrow": True,
 }
 
 

@@ -258,9 +258,13 @@ def quick(key: int, share: float = 0.2) -> Setup:
 
 @fact
 def sharpness(setup: Setup) -> float:
-    """The largest eigenvalue of the Hessian at the end of gradient flow."""
-    found = cases.diagonal_end(setup)
-    return float(np.linalg.norm(diagonal.hessian(setup.problem, found.u, found.v), 2))  # pyright: ignore[reportArgumentType]
+    """The largest eigenvalue of the Hessian at the end of gradient flow, where the data are fitted.
+
+    There it is 8·weight·JᵀJ, with the eigenvalues of the n × n matrix 8·weight·JJᵀ.
+    """
+    found, problem = cases.diagonal_end(setup), common.problem(setup)
+    kernel = diagonal.tangent_kernel(problem, found.u, found.v)
+    return 2 * float(problem.weight) * float(np.linalg.norm(kernel, 2))
 
 
 def two_steps(setup: Setup) -> dict[str, Setup]:
