@@ -7,8 +7,7 @@ from gradbias.problems import Regression
 from theory.units_rows import (
     BETA,
     GAMMA,
-    RANK1,
-    RNG,
+    ROWS,
     THETA,
     TIMES,
     TWO,
@@ -23,6 +22,8 @@ from theory.units_rows import (
 
 SCALAR = {"W1": np.sqrt(1.4) * np.eye(4, 6), "W2": np.zeros((6, 2))}
 
+
+__all__ = ["ROWS"]
 
 # -- potentials ---------------------------------------------------------------------------------
 
@@ -320,6 +321,3 @@ def width_bound(u):
         2, 4, 3, 500, 0.4, 0.1, u(4.0, 2 * u.x), u(1.0, 2 * u.x), u(2.0, u.x)
     )
     return [(found.log_bound, 0), (found.log_C, 0), (found.log_threshold, 0)]
-
-
-assert RANK1 and RNG  # shared with the other rows

@@ -221,6 +221,8 @@ def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
             return {name: scaled_back(value, degrees, units) for name, value in answer.items()}
         if degrees == NONE or answer is None:
             return answer
+        if isinstance(answer, (list, tuple)):
+            return type(answer)(scaled_back(part, degrees, units) for part in answer)
         scaled = times_power_of_two(answer, units.of(degrees))
         return float(scaled) if isinstance(answer, float) else scaled
     if isinstance(answer, Mapping):
