@@ -166,3 +166,10 @@ def test_stability_is_that_of_one_sample():
     problem, (u, v) = random_problem(28, 3, 4, weight=0.3), random_start(28, 4)
     curvatures = 2 * 0.3 * 3 * np.sum(jacobian(problem.X, np.append(u, v)) ** 2, axis=1)
     assert diagonal.stability_bound(problem, u, v) == pytest.approx(2 / np.max(curvatures))
+
+
+def test_a_decay_beyond_float64_is_refused():
+    """Stages of infinite length: once a loop without an end."""
+    problem = gb.Regression(np.eye(2, 3), np.ones(2), 0.5)
+    with pytest.raises(ValueError, match=r"t and c must have a decay.*t = 1e\+200, c = 1e\+200"):
+        diagonal.limiting_flow(problem, np.ones(3), 2 * np.ones(3), [1e200], 1e200)

@@ -6,7 +6,8 @@ $P_Ng(t)$ with $g = \frac{2\lambda\eta}{nb}\int\mathcal L\,\mathrm{tr}(P_\perp X
 what really happens is a matter of the gap alone (`balanced_limit`, `sgd_limit`).
 """
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.integrate
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..problems import Regression
 from ._fields import depth_exponents, time_warp
+from ._units import INPUT, LABEL, PARAMETER, PREDICTOR, TIME, WEIGHT, Degree, homogeneous
 from .potentials._problem import one_output
 
 Form = Literal["corrected", "printed"]
@@ -37,6 +39,21 @@ class Alleviation(NamedTuple):
     alpha: np.ndarray
 
 
+def _degrees(call: Mapping[str, Any]) -> dict[str, Degree]:
+    """‖θ‖^e has the unit b·e, and λ = 1 − 1/N: λb is b − p."""
+    powers = {  # of ‖θ‖, the clock's own included
+        "corrected": PREDICTOR - 3 * PARAMETER,
+        "printed": -1 * PREDICTOR - PARAMETER,
+    }
+    e = powers.get(call.get("form", "corrected"), PREDICTOR)
+    if call.get("clock") == "tau" and call.get("form") == "printed":
+        e = e + PREDICTOR - PARAMETER
+    alpha = 2 * LABEL + 2 * INPUT + e + PREDICTOR + TIME
+    g = TIME + 2 * WEIGHT + alpha
+    return {"p": PREDICTOR + PARAMETER, "q": PREDICTOR + g, "g": g, "alpha": alpha}
+
+
+@homogeneous(_degrees, by="theta", theta=PREDICTOR, t=TIME, lr=TIME)
 def alleviation_terms(
     problem: Regression,
     t: ArrayLike,

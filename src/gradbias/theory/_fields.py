@@ -14,8 +14,10 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.linalg import norm
+from ..numerics.units import exponent, times_power_of_two
 from ._crossing import excluding
 from ._rank1 import rank1_params
+from ._units import LOSS, PREDICTOR, TIME, homogeneous
 from .potentials._problem import Problem, layers, one_output, predictor
 
 
@@ -69,6 +71,7 @@ def rank1_overlaps(params: Mapping[str, ArrayLike]) -> Overlaps:
     return Overlaps(omega, float(np.prod(omega)), before, after, float(phi))
 
 
+@homogeneous(PREDICTOR - TIME)
 def theta_velocity(problem: Problem, params: Mapping[str, ArrayLike]) -> np.ndarray:
     r"""dθ/dt of gradient flow on a rank-1 net, from any parameters.
 
@@ -85,6 +88,7 @@ def theta_velocity(problem: Problem, params: Mapping[str, ArrayLike]) -> np.ndar
     return problem.at_edge(-(xi**2 * g + phi * v1 * (v1 @ g))[:, None])
 
 
+@homogeneous(LOSS - TIME)
 def rank1_loss_rate(problem: Problem, params: Mapping[str, ArrayLike]) -> float:
     r"""dL/dt of gradient flow on a rank-1 net: $-\xi^2\|g\|^2 - \Phi\,(v_1\cdot g)^2$.
 
@@ -96,6 +100,7 @@ def rank1_loss_rate(problem: Problem, params: Mapping[str, ArrayLike]) -> float:
     return -float(xi**2 * (g @ g) + phi * (v1 @ g) ** 2)
 
 
+@homogeneous(PREDICTOR - TIME, by="theta", theta=PREDICTOR)
 def balanced_velocity(problem: Problem, theta: ArrayLike, depth: int) -> np.ndarray:
     r"""dθ/dt of gradient flow on a balanced net, a function of the predictor alone.
 
@@ -113,6 +118,7 @@ def balanced_velocity(problem: Problem, theta: ArrayLike, depth: int) -> np.ndar
     return problem.at_edge(-factor * (g + (N - 1) * unit * (unit @ g))[:, None])
 
 
+@homogeneous(LOSS - TIME, by="theta", theta=PREDICTOR)
 def loss_rate(problem: Problem, theta: ArrayLike, depth: int) -> float:
     r"""dL/dt of gradient flow on a balanced net.
 
@@ -137,7 +143,9 @@ def time_warp(theta: ArrayLike, depth: int | float) -> np.ndarray:
         depth: N, the number of factors; may be `float("inf")`.
     """
     theta = checks.array("theta", theta)
-    return np.asarray(np.linalg.norm(theta, axis=-1) ** depth_exponents(depth).lam)
+    lam, unit = depth_exponents(depth).lam, exponent(theta) or 0
+    size = np.linalg.norm(times_power_of_two(theta, -unit), axis=-1)
+    return np.asarray(times_power_of_two(size**lam, lam * unit))
 
 
 def warped_time(t: ArrayLike, theta: ArrayLike, depth: int | float) -> np.ndarray:

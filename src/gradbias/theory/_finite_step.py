@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ._gap import Moments, final_gap
+from ._units import LOSS, PARAMETER, PREDICTOR, TIME, homogeneous
 from .potentials._problem import Problem, one_output, seen, squared_loss
 
 Params = dict[str, np.ndarray]
 TINY = 1e-30  # of a complex step: its square is lost in rounding, so the derivative is exact
 
 
+@homogeneous(2 * PARAMETER, by="theta0", theta0=PREDICTOR, lr=TIME)
 def gd_gap(problem: Problem, theta0: ArrayLike, depth: int, lr: float) -> float:
     r"""δ∞ = ‖v1‖² − s² of gradient descent from a balanced start, to first order in lr.
 
@@ -37,6 +39,7 @@ def gd_gap(problem: Problem, theta0: ArrayLike, depth: int, lr: float) -> float:
     return final_gap(problem, view, theta0, depth, lr, moments)
 
 
+@homogeneous(LOSS, lr=TIME)
 def modified_loss(problem: Problem, params: Mapping[str, ArrayLike], lr: float) -> float:
     r"""$L + \tfrac{\mathrm{lr}}{4}\|\nabla L\|^2$, whose flow gradient descent follows.
 
@@ -53,6 +56,7 @@ def modified_loss(problem: Problem, params: Mapping[str, ArrayLike], lr: float) 
     return float(problem.loss(_predictor(point))) + lr / 4 * square
 
 
+@homogeneous(PARAMETER - TIME, lr=TIME)
 def modified_velocity(problem: Problem, params: Mapping[str, ArrayLike], lr: float) -> Params:
     r"""$-\nabla L - \tfrac{\mathrm{lr}}{2}\nabla^2 L\,\nabla L$: the flow of `modified_loss`.
 

@@ -7,6 +7,7 @@ in which it does not slow down near θ = 0, and in units of the start: $v_1 = \r
 $\theta = \rho\,\sigma^{N-1}w$ with $\rho = \|\theta_0\|$ and $\sigma = \|w\|$, 1 at the start.
 """
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.integrate import DOP853, Radau
 
 from ..numerics import checks
+from ..numerics.evaluations import Exhausted, limited
 from ..numerics.linalg import norm
 from ._balanced import balanced_limit
 from .potentials._problem import Problem, Seen, layers, predictor, split
@@ -25,6 +27,7 @@ TAIL = 1e-12  # of the loss at the start: where the integration stops, for the s
 SMALL = 1e-120
 STIFF = 1e3  # condition times depth, beyond which explicit steps are the slower ones
 STEPS = 10_000
+EVALUATIONS = 1_000_000
 
 
 class Moments(NamedTuple):
@@ -129,19 +132,20 @@ def _summed(flow: BalancedFlow, moments: MomentsOf) -> float:
         result[:r, :r] = -flow.stiffness(state[:r]) / steepest
         return result
 
-    start = np.append(flow.start, 0.0)
+    start, rate = np.append(flow.start, 0.0), limited(velocity, EVALUATIONS)
     stiff = (flow.m + 1) * np.max(curvature) > STIFF * np.min(curvature)
     if stiff:
-        solver: Any = Radau(velocity, 0.0, start, np.inf, rtol=RTOL, atol=RTOL, jac=jacobian)
+        solver: Any = Radau(rate, 0.0, start, np.inf, rtol=RTOL, atol=RTOL, jac=jacobian)
     else:
-        solver = DOP853(velocity, 0.0, start, np.inf, rtol=RTOL, atol=RTOL)
+        solver = DOP853(rate, 0.0, start, np.inf, rtol=RTOL, atol=RTOL)
     highest = flow.excess(flow.start)
     enough = max(TAIL * highest, RTOL**2 * steepest * unit)  # the latter is the solver's own error
-    for _ in range(STEPS):
-        if flow.excess(solver.y[:r]) <= enough:
-            return float(solver.y[r]) * steepest * unit
-        if solver.step() is not None:
-            break
+    with contextlib.suppress(Exhausted):
+        for _ in range(STEPS):
+            if flow.excess(solver.y[:r]) <= enough:
+                return float(solver.y[r]) * steepest * unit
+            if solver.step() is not None:
+                break
     raise ValueError(
         "the flow that the gap is summed along came to no end: theta0 is too near to the saddle "
         "at theta = 0, or the data are too ill-conditioned (the loss fell to "

@@ -15,7 +15,16 @@ from ..numerics import checks
 from ..numerics.linalg import norm
 from ..problems import Regression
 from ._rank1 import Rank1Params, rank1_params
+from ._units import PARAMETER, PREDICTOR, TIME, homogeneous
 from .potentials._problem import layers, one_output, predictor
+
+# dB has the unit of √t.
+_DEGREES = {
+    "drift_gradient": PREDICTOR - TIME,
+    "drift_ito": PREDICTOR - TIME,
+    "diffusion": PREDICTOR - 0.5 * TIME,
+    "gap_drift": 2 * PARAMETER - TIME,
+}
 
 
 class SdeCoefficients(NamedTuple):
@@ -35,6 +44,7 @@ class SdeCoefficients(NamedTuple):
     gap_drift: np.ndarray
 
 
+@homogeneous(_DEGREES, lr=TIME)
 def sde_coefficients(
     problem: Regression,
     params: Mapping[str, ArrayLike],
@@ -84,6 +94,7 @@ class BalancedSde(NamedTuple):
     gap_drift: float
 
 
+@homogeneous(_DEGREES, by="theta", theta=PREDICTOR, lr=TIME)
 def balanced_sde(
     problem: Regression, theta: ArrayLike, depth: int, lr: float, batch: int = 1
 ) -> BalancedSde:

@@ -7,11 +7,18 @@ from ..noise import Minibatch
 from ..problems import Regression
 from ._balanced import BalancedLimit, balanced_limit
 from ._gap import Moments, MomentsOf, final_gap
+from ._units import PARAMETER, PREDICTOR, TIME, homogeneous
 from .potentials._problem import Seen, one_output, seen
 
 FITS = 1e-20  # of the loss at zero: a least loss below this is rounding
 
 
+@homogeneous(
+    {"theta": PREDICTOR, "s": PARAMETER, "distance": PREDICTOR, "gap": 2 * PARAMETER},
+    by="theta0",
+    theta0=PREDICTOR,
+    lr=TIME,
+)
 def sgd_limit(
     problem: Regression,
     theta0: ArrayLike,

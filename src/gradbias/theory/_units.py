@@ -10,6 +10,7 @@ are exact. A problem of ordinary size is left as it is.
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,8 +18,10 @@ import numpy as np
 
 from ..numerics.units import exponent, measured, times_power_of_two
 
+Measure = Callable[[Mapping[str, Any]], int | None]
 F = TypeVar("F", bound=Callable[..., Any])
 
+WHOLE = 64  # factors up to which the unit of the parameters is a whole power of two
 ORDINARY = 40  # units between 2^±40 are left alone: no product in the theory overflows from there
 
 
@@ -49,6 +52,12 @@ LABEL = INPUT + PREDICTOR
 RATE = NONE - TIME  # also of weight decay γ in L + γ‖θ‖²
 LOSS = 2 * PARAMETER - TIME  # the flow moves parameters by ∂L/∂p in a unit of time
 WEIGHT = LOSS - 2 * LABEL
+
+
+class LogOf(NamedTuple):
+    """The degree of what a quantity is the logarithm of."""
+
+    degree: Degree
 
 
 class Units(NamedTuple):
@@ -84,26 +93,29 @@ def measured_array(value: Any, power: float) -> np.ndarray:
     return np.asarray(times_power_of_two(value, -power))
 
 
-def homogeneous(returns: Any, *, by: str | None = "params", **degrees: Degree) -> Callable[[F], F]:
+def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -> Callable[[F], F]:
     """Make a function of a problem independent of the units of its arguments.
 
     Args:
         returns: the degree of what it returns; of a named tuple, a dataclass or a dict with
-            fields, a dict of their degrees (those left out have none).
+            fields, a dict of their degrees (those left out have none); or a function of the
+            arguments by name that gives one of these.
         by: the argument that holds the parameters or the predictor, whose size is a unit;
-            several names are joined by a comma. None if there is none.
-        degrees: of the other arguments; those left out have none.
+            several names are joined by a comma. Or a function of the arguments by name that
+            gives the exponent of the parameters, None if they are zero.
+        degrees: of the other arguments, or a dict of degrees for the parts of one; those left
+            out have none.
     """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
-        names = by.split(",") if by else []
+        names = by.split(",") if isinstance(by, str) else []
 
         @functools.wraps(function)
         def in_units(*args: Any, **kwargs: Any) -> Any:
             try:
                 call = signature.bind(*args, **kwargs)
-                units = _units(call.arguments, names, degrees)
+                units = _units(call.arguments, names, degrees, by)
             except (TypeError, ValueError, AttributeError, OverflowError, KeyError):
                 units = None  # something is wrong with the arguments: the function says what
             if units is None:
@@ -114,7 +126,8 @@ def homogeneous(returns: Any, *, by: str | None = "params", **degrees: Degree) -
                 answer = function(*call.args, **call.kwargs)
             except ValueError as error:
                 raise ValueError(f"{error} ({_words(units)})") from None
-            return scaled_back(answer, returns, units)
+            degrees_back = returns(call.arguments) if callable(returns) else returns
+            return scaled_back(answer, degrees_back, units)
 
         return in_units  # pyright: ignore[reportReturnType]
 
@@ -122,7 +135,7 @@ def homogeneous(returns: Any, *, by: str | None = "params", **degrees: Degree) -
 
 
 def _units(
-    arguments: Mapping[str, Any], names: list[str], degrees: Mapping[str, Degree]
+    arguments: Mapping[str, Any], names: list[str], degrees: Mapping[str, Any], by: Any
 ) -> Units | None:
     """The units of a call; None where it is of ordinary size."""
     problem = arguments["problem"]
@@ -137,9 +150,11 @@ def _units(
         x, fit = (exponent(problem.sigma_x) or 0) // 2, exponent(problem.V)
     factors = _factors(arguments, names)
     held = [value for name in names for value in _arrays(arguments.get(name))]
-    size = exponent(*held)
+    size = by(arguments) if callable(by) else exponent(*held)
     if degrees.get(names[0] if names else "", PARAMETER) == PREDICTOR:
         b = max((e for e in (fit, size) if e is not None), default=0)
+        if factors <= WHOLE:  # then those of the parameters are whole, too
+            b = round(b / factors) * int(factors)
         p = b / factors
     else:
         # In whole units of the parameters, so that theirs and the predictor's are exact.
@@ -177,13 +192,17 @@ def _arrays(value: Any) -> list[Any]:
 
 
 def _rescaled(
-    name: str, value: Any, units: Units, names: list[str], degrees: Mapping[str, Degree]
+    name: str, value: Any, units: Units, names: list[str], degrees: Mapping[str, Any]
 ) -> Any:
     if name == "problem":
         return units.problem(value)
     degree = degrees.get(name, PARAMETER if name in names else NONE)
     if degree == NONE or value is None:
         return value
+    if isinstance(degree, Mapping):
+        pairs = zip(value, degree.values(), strict=True)
+        parts = (measured_array(part, units.of(d)) for part, d in pairs)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     power = units.of(degree)
     if isinstance(value, Mapping):
         return {key: measured_array(array, power) for key, array in value.items()}
@@ -195,11 +214,15 @@ def _rescaled(
 
 def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
     """What a function returned in these units, in the caller's."""
+    if isinstance(degrees, LogOf):
+        return answer + units.of(degrees.degree) * math.log(2)
     if isinstance(degrees, Degree):
         if isinstance(answer, Mapping):
             return {name: scaled_back(value, degrees, units) for name, value in answer.items()}
         if degrees == NONE or answer is None:
             return answer
+        if isinstance(answer, (list, tuple)):
+            return type(answer)(scaled_back(part, degrees, units) for part in answer)
         scaled = times_power_of_two(answer, units.of(degrees))
         return float(scaled) if isinstance(answer, float) else scaled
     if isinstance(answer, Mapping):

@@ -5,13 +5,15 @@ standard deviation δ (on L = ½‖XWa − y‖²) does to a two-layer net with 
 gradient, after time is measured in units of (lr·δ)² per step.
 """
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.units import exponent, times_power_of_two
 from ._noise_exponents import moment_exponent, noise_only_lyapunov
 from ._noise_paths import NoisePaths, noise_only_paths, noise_only_step
 
@@ -55,16 +57,23 @@ def noise_only_moments(X: ArrayLike, W0: ArrayLike, a0: ArrayLike, t: ArrayLike)
     inputs = checks.array("X", X, ndim=(2,))
     W = checks.array("W0", W0, shape=(inputs.shape[1], None))
     a, times = checks.array("a0", a0, shape=(W.shape[1],)), _times(t)
+    # In units of X and of the layers: κ is of fourth order in X, and a sum of all the orders.
+    x, p = exponent(inputs) or 0, exponent(W, a) or 0
+    inputs, times = times_power_of_two(inputs, -x), times_power_of_two(times, 2 * x)
+    W, a = times_power_of_two(W, -p), times_power_of_two(a, -p)
     A = inputs.T @ inputs
     kappa, seen, start = float(np.linalg.norm(A)), float(np.sum((inputs @ W) ** 2)), float(a @ a)
     with np.errstate(over="ignore"):  # the moments grow without bound
         if kappa == 0:
             a2, area = np.full(times.shape, start), start * times
         else:
-            a2 = start * np.cosh(kappa * times) + seen * np.sinh(kappa * times) / kappa
+            a2 = _of(start, np.cosh(kappa * times)) + _of(seen, np.sinh(kappa * times) / kappa)
             bend = 2 * (np.sinh(kappa * times / 2) / kappa) ** 2  # (cosh κt − 1)/κ²
-            area = start * np.sinh(kappa * times) / kappa + seen * bend
-        return NoiseMoments(W @ W.T + np.multiply.outer(area, A), np.asarray(a2))
+            area = _of(start, np.sinh(kappa * times) / kappa) + _of(seen, bend)
+        moments = W @ W.T + np.multiply.outer(area, A)
+    return NoiseMoments(
+        times_power_of_two(moments, 2 * p), np.asarray(times_power_of_two(a2, 2 * p))
+    )
 
 
 class CommutatorMoments(NamedTuple):
@@ -88,6 +97,8 @@ def commutator_moments(W0: ArrayLike, a0: ArrayLike, t: ArrayLike) -> Commutator
     """
     W = checks.array("W0", W0, ndim=(2,))
     a, times = checks.array("a0", a0, shape=(W.shape[1],)), _times(t)[..., None, None]
+    p = exponent(W, a) or 0  # moments of fourth order: in units of the layers
+    W, a = times_power_of_two(W, -p), times_power_of_two(a, -p)
     G = W.T @ W
     size = np.diag(G)
     P0 = np.add.outer(np.zeros(len(a)), a**2) * size[:, None]
@@ -99,7 +110,7 @@ def commutator_moments(W0: ArrayLike, a0: ArrayLike, t: ArrayLike) -> Commutator
         cosh, sinh = rise + fall, (rise - fall) / root
         P = cosh * P0 + sinh * (2 * Q0 - P0)
         Q = cosh * Q0 + sinh * ((len(W) - 1) * P0 + Q0)
-    return CommutatorMoments(P, Q)
+    return CommutatorMoments(times_power_of_two(P, 4 * p), times_power_of_two(Q, 4 * p))
 
 
 class NoiseScale(NamedTuple):
@@ -125,7 +136,8 @@ def label_noise_sde_scale(lr: float, delta: float) -> NoiseScale:
     """
     lr = checks.number("lr", lr, above=0)
     delta = checks.number("delta", delta, at_least=0)
-    return NoiseScale(float(np.sqrt(lr) * delta), lr * delta, (lr * delta) ** 2)
+    step = lr * delta
+    return NoiseScale(math.sqrt(lr) * delta, step, step * step)
 
 
 class LabelNoiseLimit(NamedTuple):
@@ -161,6 +173,8 @@ def label_noise_rank_one_limit(beta: ArrayLike, X: ArrayLike) -> LabelNoiseLimit
     theta = checks.array("beta", beta, ndim=(1, 2))
     inputs = checks.array("X", X, shape=(None, len(theta)))
     theta = theta.reshape(len(theta), -1)
+    x, b = exponent(inputs) or 0, 2 * ((exponent(theta) or 0) // 2)
+    inputs, theta = times_power_of_two(inputs, -x), times_power_of_two(theta, -b)
     weight = np.linalg.norm(inputs) * np.sqrt(theta.shape[1])  # √(k tr A)
     if not weight:
         raise ValueError("X must not be zero: without data label noise moves nothing")
@@ -170,9 +184,15 @@ def label_noise_rank_one_limit(beta: ArrayLike, X: ArrayLike) -> LabelNoiseLimit
     second = np.sqrt(weight * s) / np.linalg.norm(inputs)
     W1 = np.linalg.pinv(inputs) @ (U * (s / second))
     values = np.linalg.svd(W1, compute_uv=False)
-    return LabelNoiseLimit(
-        values, second, W1 @ W1.T, (Vt.T * second**2) @ Vt, float(2 * weight * np.sum(s))
-    )
+    trace = times_power_of_two(2 * weight * np.sum(s), 2 * x + b)
+    layers = (times_power_of_two(part, b // 2) for part in (values, second))
+    grams = (times_power_of_two(part, b) for part in (W1 @ W1.T, (Vt.T * second**2) @ Vt))
+    return LabelNoiseLimit(*layers, *grams, float(trace))
+
+
+def _of(amount: float, growth: Any) -> Any:
+    """Their product; nothing stays nothing, also where the growth is beyond float64."""
+    return amount * growth if amount else np.zeros_like(growth)
 
 
 def _times(t: ArrayLike) -> np.ndarray:

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
+from .._units import PARAMETER, RATE, homogeneous
 from ._data import decay_rates, finite_data, halves, target
 from ._l1 import weighted_l1
 from ._manifold import projected_gradient, regulariser
@@ -12,6 +13,7 @@ from ._manifold import projected_gradient, regulariser
 CONSTANTS = ("corrected", "paper")
 
 
+@homogeneous(RATE, by="u0,v0")
 def pl_constant(
     problem: Regression, u0: ArrayLike, v0: ArrayLike, constant: str = "corrected"
 ) -> float:
@@ -38,6 +40,7 @@ def pl_constant(
     return corrected * len(X) if constant == "paper" else corrected
 
 
+@homogeneous(PARAMETER, by="u0,v0")
 def length_bound(
     problem: Regression, u0: ArrayLike, v0: ArrayLike, constant: str = "corrected"
 ) -> float:
@@ -61,6 +64,7 @@ def length_bound(
     return float(factor * np.sqrt(excess / C)) if C > 0 else np.inf
 
 
+@homogeneous(RATE - 2 * PARAMETER, by="u,v")
 def limiting_pl(problem: Regression, u: ArrayLike, v: ArrayLike) -> float:
     """‖F‖²/(R − R*) at a point of the manifold: Lemma D.16 says that it stays away from 0.
 
@@ -72,6 +76,7 @@ def limiting_pl(problem: Regression, u: ArrayLike, v: ArrayLike) -> float:
     return float((du @ du + dv @ dv) / gap) if gap > 0 else np.inf
 
 
+@homogeneous(PARAMETER, by="u,v", constant=RATE - 2 * PARAMETER)
 def limiting_length_bound(
     problem: Regression, u: ArrayLike, v: ArrayLike, constant: float
 ) -> float:

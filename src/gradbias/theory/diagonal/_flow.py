@@ -1,5 +1,7 @@
 """The limiting flow under label noise, exactly."""
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -46,6 +48,11 @@ def limiting_flow(
     times, c = checks.array("t", t), checks.number("c", c, at_least=0)
     if np.any(times < 0):
         raise ValueError(f"t must be at least 0, got {np.min(times)}")
+    if not math.isfinite(c * float(np.max(times, initial=0.0)) * float(np.max(rates))):
+        raise ValueError(
+            "t and c must have a decay c·s·t within the range of float64, got "
+            f"t = {np.max(times):.3g}, c = {c:.3g} and the decay rate s = {np.max(rates):.3g}"
+        )
     goal = reachable(target(problem), u, v)
     scale = natural_scale(goal, u, v)
     goal = goal.scaled(scale)

@@ -6,9 +6,11 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import thin_svd
 from ...problems import QuadraticProblem, Regression
+from .._units import INPUT, PARAMETER, RATE, TIME, homogeneous
 from ._data import decay_rates, finite_data, halves, target
 
 
+@homogeneous(2 * (INPUT + PARAMETER), by="u,v")
 def tangent_kernel(problem: Regression, u: ArrayLike, v: ArrayLike) -> np.ndarray:
     """K_ij = ⟨∇f_i, ∇f_j⟩ = 4·X diag(u² + v²) Xᵀ, (n, n).
 
@@ -30,6 +32,7 @@ def manifold_dimension(problem: QuadraticProblem, u: ArrayLike, v: ArrayLike) ->
     return 2 * problem.d - thin_svd(V[(u != 0) | (v != 0)]).rank
 
 
+@homogeneous(RATE, by="u,v")
 def hessian(problem: Regression, u: ArrayLike, v: ArrayLike) -> np.ndarray:
     """The Hessian of the loss in (u, v), (2d, 2d).
 
@@ -43,6 +46,7 @@ def hessian(problem: Regression, u: ArrayLike, v: ArrayLike) -> np.ndarray:
     return 8 * weight * (J.T @ J) + np.diag(2 * np.concatenate([g, -g]))
 
 
+@homogeneous(RATE, by="u,v")
 def regulariser(problem: Regression, u: ArrayLike, v: ArrayLike) -> float:
     """R = tr H = Σ s_j(u_j² + v_j²), Eq (16): what label noise makes smaller on the manifold."""
     rates = decay_rates(problem)
@@ -50,6 +54,7 @@ def regulariser(problem: Regression, u: ArrayLike, v: ArrayLike) -> float:
     return float(rates @ (np.square(u) + np.square(v)))
 
 
+@homogeneous(RATE - PARAMETER, by="u,v")
 def projected_gradient(
     problem: Regression, u: ArrayLike, v: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -70,6 +75,7 @@ def projected_gradient(
     return 2 * u * (rates + a), 2 * v * (rates - a)
 
 
+@homogeneous(PARAMETER - 2 * TIME, by="u,v", c=2 * PARAMETER - TIME)
 def limiting_field(
     problem: Regression, u: ArrayLike, v: ArrayLike, c: float
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
+from .._units import TIME, homogeneous
 from ._data import finite_data, halves
 
 
@@ -50,6 +51,7 @@ def noise_level(problem: Regression, std: float, batch_size: int | None = None) 
     return 2 * len(X) * weight * std * std / b
 
 
+@homogeneous(TIME, by="u,v")
 def stability_bound(problem: Regression, u: ArrayLike, v: ArrayLike) -> float:
     """The lr above which steps on single rows are unstable at a minimiser: 1/(n·weight·max‖∇f_i‖²).
 

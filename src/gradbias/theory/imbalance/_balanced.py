@@ -6,11 +6,13 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import rank_threshold
+from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
 from ._split import Problem, Split, split, times
 
 WHITE = 1e-9  # relative spread of singular values that are taken as equal
 
 
+@homogeneous(PARAMETER, by="theta0", theta0=PREDICTOR)
 def balanced_two_layer(
     problem: Problem, theta0: ArrayLike, width: int, Q: ArrayLike | None = None
 ) -> dict[str, np.ndarray]:
@@ -46,6 +48,7 @@ def balanced_two_layer(
     }
 
 
+@homogeneous(PREDICTOR, by="theta0", theta0=PREDICTOR, t=TIME)
 def balanced_whitened(problem: Problem, theta0: ArrayLike, t: ArrayLike) -> np.ndarray:
     r"""The predictor's path under gradient flow from a balanced net, in closed form.
 

@@ -15,7 +15,7 @@ from ...numerics.linalg import norm
 from ._closed import kernel_ends
 from ._level import Extremes, extremes
 from ._rates import imbalance_rate
-from ._split import Params, Problem, Split, learning, log, times
+from ._split import Params, Problem, Split, State, learning, log, times
 
 CELLS = 16384  # of the envelope: a rate that doubles lifts it by 0.3 % above the integral
 DEPTH = 46.0  # e-foldings that they span; below 1e-20 of the start all rates are constant
@@ -55,7 +55,8 @@ class Certificate:
         lam_1, lam_r, nu_1, nu_m = self.ends
         narrow, wide = self._products(_errors(e))
         both = least_gram(nu_m, lam_1, narrow) + least_gram(lam_r, nu_1, wide)
-        return np.asarray(self.split.speed * self.split.S[-1] * both)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.split.speed * (self.split.S[-1] * both))
 
     def kC(self, e: ArrayLike) -> np.ndarray:
         """The rate that is left of k0 when the error has shrunk to e: the kernel moves slowly.
@@ -65,9 +66,9 @@ class Certificate:
         e = np.minimum(_errors(e), self.e0)
         if self.k0 == 0:
             return np.zeros_like(e)
-        unit = self.split.speed * self.split.sigma[0] / self.k0
         labels = float(np.linalg.norm(self.split.B, 2))
         with np.errstate(over="ignore"):  # then nothing is left
+            unit = self.split.speed * self.split.sigma[0] / self.k0
             spent = unit * (self.e0 - e) * (unit * (labels + (self.e0 + e) / 2))
             return np.asarray(self.k0 * np.sqrt(np.maximum(1 - 8 * spent, 0.0)))
 
@@ -106,9 +107,9 @@ class Certificate:
         e = np.append(np.minimum(np.exp(log_e), self.e0), 0.0)
         labels = float(np.linalg.norm(self.split.B, 2))
         with np.errstate(divide="ignore", over="ignore"):
-            moved = np.sum((e[:-1] - e[1:]) / rates * (labels + e[:-1]))
             unit = 2 * self.split.speed * self.split.sigma[0]
-            return float(self.k_max + unit * (unit * moved))
+            moved = unit * (e[:-1] - e[1:]) / rates * (unit * (labels + e[:-1]))
+            return float(self.k_max + np.sum(moved))
 
     def restart(self, params: Params) -> "Certificate":
         """The certificate from a later state of a run; its times count from there.
@@ -158,6 +159,17 @@ def certificate(problem: Problem, params: Params) -> Certificate:
         params: W1 (D, h) and W2 (h, m).
     """
     seen = learning(problem, params)
+    with np.errstate(over="ignore"):  # refused below
+        told = _certificate(problem, seen)
+    if not np.isfinite([told.k_max, told.e0]).all():
+        raise ValueError(
+            "problem and params must have rates and errors within the range of float64, got "
+            f"{told.k_max:.3g} and {told.e0:.3g}: another weight is another unit of time"
+        )
+    return told
+
+
+def _certificate(problem: Problem, seen: State) -> Certificate:
     ends, (low, high) = extremes(seen), kernel_ends(seen)
     return Certificate(
         c=ends.lam_r + ends.nu_m,

@@ -17,6 +17,7 @@ from ...numerics.keys import generator
 
 NODES_PER_WIDTH = 12  # twice as many change nothing above 1e-14
 NODES = 400
+DOUBLINGS = 60
 _FAR = 1e3  # a logarithm of what underflowed
 
 
@@ -45,7 +46,8 @@ class ChiSquareMixture:
     @property
     def variance(self) -> float:
         """2·dof·Σw²."""
-        return float(2 * self.dof * np.sum(self.weights**2))
+        with np.errstate(over="ignore"):
+            return float(2 * self.dof * np.sum(self.weights**2))
 
     def cdf(self, x: ArrayLike) -> np.ndarray:
         """P(sum ≤ x)."""
@@ -109,10 +111,18 @@ class ChiSquareMixture:
 
         middle = math.log(self.dof * self._relative.sum())
         left, right = middle - 1.0, middle + 1.0
-        while off(left) > 0:
+        # The probability falls by powers of x at the left end and faster at the right one: a few
+        # steps are enough, and beyond these the answer is no float64.
+        for _ in range(DOUBLINGS):
+            if not off(left) > 0:
+                break
             left -= 2 * (middle - left)
-        while off(right) < 0:
+        for _ in range(DOUBLINGS):
+            if not off(right) < 0:
+                break
             right += 0.5 * (right - middle)
+        if not off(left) <= 0 <= off(right):
+            raise ValueError(f"p must have a quantile within the range of float64, got {p:.17g}")
         root: Any = scipy.optimize.brentq(off, left, right, xtol=1e-14)
         return self._unit * math.exp(root)
 

@@ -3,11 +3,14 @@
 With S = diag(σ²): E = B − S^½U1Vᵀ (r, m), M = S^½U1U1ᵀS^½ (r, r) and N = VVᵀ (m, m).
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...numerics import checks
+from ...numerics.units import exponent
+from .._units import INPUT, LABEL, PARAMETER, RATE, TIME, homogeneous
 from ._split import Params, Problem, Split, State, learning, split, state
 
 
@@ -25,6 +28,16 @@ class Closed(NamedTuple):
     N: np.ndarray
 
 
+_DEGREES = {"E": LABEL, "M": 2 * (INPUT + PARAMETER), "N": 2 * PARAMETER}
+
+
+def _size(call: Mapping[str, Any]) -> int | None:
+    """Of the parameters, whose squares are in N."""
+    unit = exponent(call["now"][2])
+    return None if unit is None else unit // 2
+
+
+@homogeneous(_DEGREES)
 def closed_state(problem: Problem, params: Params) -> Closed:
     """E, M and N of these parameters."""
     seen = state(problem, params)
@@ -32,12 +45,14 @@ def closed_state(problem: Problem, params: Params) -> Closed:
     return Closed(seen.E, scaled @ scaled.T, seen.V @ seen.V.T)
 
 
+@homogeneous({name: d + RATE for name, d in _DEGREES.items()}, by=_size, now=_DEGREES)
 def closed_velocity(problem: Problem, now: Closed) -> Closed:
     """The velocity of (E, M, N) under gradient flow, in the problem's own time."""
     parts = split(problem)
     return Closed(*(parts.speed * rate for rate in velocity(parts, _checked(parts, now))))
 
 
+@homogeneous(_DEGREES, by=_size, now=_DEGREES, lr=TIME)
 def closed_step(problem: Problem, now: Closed, lr: float) -> Closed:
     """(E, M, N) after one step of gradient descent on the problem's own loss, exactly."""
     parts = split(problem)
@@ -60,6 +75,7 @@ def velocity(parts: Split, now: Closed) -> Closed:
     return Closed(-(M @ E) - S * (E @ N), rise_M + rise_M.T, rise_N + rise_N.T)
 
 
+@homogeneous(RATE)
 def rate_floor(problem: Problem, params: Params) -> float:
     """The slowest rate k at which ‖E‖ can shrink from here, exactly; the loss shrinks at 2k.
 
@@ -70,6 +86,7 @@ def rate_floor(problem: Problem, params: Params) -> float:
     return seen.split.speed * kernel_ends(seen)[0]
 
 
+@homogeneous(RATE)
 def rate_ceiling(problem: Problem, params: Params) -> float:
     """The fastest rate: the largest eigenvalue of the same kernel, which limits descent's step."""
     seen = learning(problem, params)

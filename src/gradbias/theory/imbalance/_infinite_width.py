@@ -8,12 +8,15 @@ import numpy as np
 import scipy.integrate
 
 from ...numerics import checks
+from ...numerics.evaluations import Exhausted, limited
 from ...numerics.linalg import norm
 from ._certificate import least_gram
 from ._closed import Closed, velocity
 from ._split import Problem, Split, split
 
 RTOL = 1e-12
+STEPS = 100_000  # a few hundred are usual, some thousands for ill-conditioned data
+EVALUATIONS = 3_000_000
 GAP = 1e-11  # of the trace: what may be missing when the integration stops
 LARGEST = 1e8
 SMALL = 300  # unknowns up to which a Jacobian is cheap, so that ill-conditioned data are as well
@@ -63,12 +66,22 @@ def infinite_width_limit(problem: Problem) -> InfiniteWidth:
     now = Closed(unit.B, np.diag(unit.S), np.eye(m))
     solver, matrices = _solver(unit, now)
     left = _left(unit, now)
-    while left > GAP * np.trace(now.N):
-        message = solver.step()
-        if solver.status != "running":
-            raise ValueError(f"problem is too stiff for the infinite-width limit: {message}")
-        now = matrices(solver.y)
-        left = _left(unit, now)
+    try:
+        for _ in range(STEPS):
+            if not left > GAP * np.trace(now.N):
+                break
+            message = solver.step()
+            if solver.status != "running":
+                raise ValueError(f"problem is too stiff for the infinite-width limit: {message}")
+            now = matrices(solver.y)
+            left = _left(unit, now)
+        else:
+            raise Exhausted
+    except Exhausted:
+        raise ValueError(
+            "problem is too ill-conditioned for the infinite-width limit: after "
+            f"{STEPS} steps the trace may still change by {left:.3g}"
+        ) from None
     top = parts.sigma[0] if parts.rank else 1.0
     end = Closed(top * now.E, top**2 * now.M, now.N)
     return InfiniteWidth(end, float(np.trace(now.N)), left, problem.d - parts.rank)
@@ -128,4 +141,6 @@ def _solver(parts: Split, start: Closed) -> tuple[Any, Callable[[np.ndarray], Cl
     atol = np.concatenate([np.full(start.E.size, small), np.full(y0.size - start.E.size, RTOL)])
     method: Any = scipy.integrate.LSODA if y0.size <= SMALL else scipy.integrate.DOP853
     first = 1e-3 / (1 + norm(parts.B))  # layers grow at ‖B‖: a guess of the solver can overflow
-    return method(rate, 0.0, y0, np.inf, first_step=first, rtol=RTOL, atol=atol), matrices
+    return method(
+        limited(rate, EVALUATIONS), 0.0, y0, np.inf, first_step=first, rtol=RTOL, atol=atol
+    ), matrices

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...numerics.linalg import norm, thin_svd
+from .._units import PARAMETER, LogOf, homogeneous
 from ._rates import growth
 from ._split import Params, Problem, layers, learning, log, state
 
@@ -33,6 +34,7 @@ class BiasBound:
         return math.exp(self.log_bound) if self.log_bound < 709 else math.inf
 
 
+@homogeneous(PARAMETER)
 def invariant_projection(problem: Problem, params: Params) -> dict[str, np.ndarray]:
     """The nearest parameters in the invariant set VU2ᵀ = 0, U1U2ᵀ = 0 that share U1 and V.
 
@@ -55,12 +57,14 @@ def invariant_projection(problem: Problem, params: Params) -> dict[str, np.ndarr
     return {"W1": inside + outside - (outside @ used.T) @ used, "W2": W2}
 
 
+@homogeneous(2 * PARAMETER)
 def invariant_residual(problem: Problem, params: Params) -> np.ndarray:
     """Zr, (m + r, D − r): VU2ᵀ above U1U2ᵀ; zero on the invariant set."""
     seen, (W1, _) = state(problem, params), layers(problem, params)
     return seen.Z @ (seen.split.Phi2.T @ W1).T
 
 
+@homogeneous({"log_simple": LogOf(2 * PARAMETER), "log_bound": LogOf(2 * PARAMETER)})
 def bias_bound(problem: Problem, params: Params) -> BiasBound:
     """How far from the solution of least norm gradient flow can end, from its start alone.
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...numerics import checks
+from .._units import NONE, PARAMETER, TIME, homogeneous
 from ._split import Params, Problem, State, learning, state
 
 
@@ -61,6 +62,7 @@ def extremes(seen: State) -> Extremes:
     return Extremes(at(values, 1), at(values, r), at(-values[::-1], 1), at(-values[::-1], m))
 
 
+@homogeneous(2 * PARAMETER)
 def imbalance_spectrum(problem: Problem, params: Params) -> np.ndarray:
     """The eigenvalues of Λ = U1ᵀU1 − VᵀV, the largest first.
 
@@ -74,6 +76,7 @@ def imbalance_spectrum(problem: Problem, params: Params) -> np.ndarray:
     return spectrum(state(problem, params))
 
 
+@homogeneous(NONE)
 def imbalance_signature(problem: Problem, params: Params) -> Signature:
     """The numbers of positive and negative eigenvalues of Λ, above rounding."""
     seen = state(problem, params)
@@ -81,6 +84,7 @@ def imbalance_signature(problem: Problem, params: Params) -> Signature:
     return Signature(int(np.sum(values > zero)), int(np.sum(values < -zero)))
 
 
+@homogeneous(2 * PARAMETER)
 def imbalance_level(problem: Problem, params: Params) -> float:
     r"""The level $c = [\lambda_r(\Lambda)]_+ + [\lambda_m(-\Lambda)]_+$ of Theorem 1.
 
@@ -95,6 +99,7 @@ def imbalance_level(problem: Problem, params: Params) -> float:
     return ends.lam_r + ends.nu_m
 
 
+@homogeneous(2 * PARAMETER, lr=TIME)
 def imbalance_drift(problem: Problem, params: Params, lr: float) -> np.ndarray:
     r"""What one step of gradient descent adds to Λ, exactly: lr²(∇U1ᵀ∇U1 − ∇Vᵀ∇V), (h, h).
 

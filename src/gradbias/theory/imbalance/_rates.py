@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics.linalg import norm
+from .._units import LOSS, NONE, PARAMETER, TIME, LogOf, homogeneous
 from ._level import extremes
 from ._split import Params, Problem, State, learning, log, times
 
 
+@homogeneous(LOSS, t=TIME)
 def rate_bound(problem: Problem, params: Params, t: ArrayLike) -> np.ndarray:
     r"""Theorem 1: $L(t) - L^* \le e^{-2\lambda_r c\,t}\,(L(0) - L^*)$ under gradient flow.
 
@@ -29,6 +31,7 @@ def rate_bound(problem: Problem, params: Params, t: ArrayLike) -> np.ndarray:
         return np.asarray(np.exp(start - 2 * imbalance_rate(seen) * at))
 
 
+@homogeneous(LogOf(2 * PARAMETER))
 def log_norm_bound(problem: Problem, params: Params) -> float:
     r"""The logarithm of Theorem 1's bound on $\|V(t)\|_F^2 + \|U_1(t)\|_F^2$ at all times.
 
@@ -40,6 +43,7 @@ def log_norm_bound(problem: Problem, params: Params) -> float:
     return 2 * (growth(seen) + size) if size > -math.inf else size  # zero weights stay zero
 
 
+@homogeneous(NONE)
 def growth_bound(problem: Problem, params: Params) -> float:
     r"""A bound $\theta = \sigma_1\|E(0)\|_F/(\sigma_r^2 c)$ on $\int_0^\infty\|S^{1/2}E\|\,dt$.
 
@@ -52,7 +56,8 @@ def growth_bound(problem: Problem, params: Params) -> float:
 def imbalance_rate(seen: State) -> float:
     """The rate kA of ‖E‖ that Theorem 1 guarantees, in the problem's own time."""
     ends = extremes(seen)
-    return float(seen.split.speed * seen.split.S[-1] * (ends.lam_r + ends.nu_m))
+    with np.errstate(over="ignore"):
+        return float(seen.split.speed * (seen.split.S[-1] * (ends.lam_r + ends.nu_m)))
 
 
 def growth(seen: State) -> float:

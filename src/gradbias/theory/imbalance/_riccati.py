@@ -11,6 +11,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics.linalg import thin_svd
+from .._units import PARAMETER, TIME, homogeneous
 from ._balanced import one_singular_value
 from ._split import Params, Problem, State, learning, times
 
@@ -31,6 +32,7 @@ class Grams(NamedTuple):
     UU: np.ndarray
 
 
+@homogeneous(dict.fromkeys(("VV", "UV", "UU"), 2 * PARAMETER), t=TIME)
 def riccati_solution(problem: Problem, params: Params, t: ArrayLike) -> Grams:
     """Gradient flow on whitened data, in closed form: balanced nets, and Λ = λ·projection.
 

@@ -92,7 +92,8 @@ def split(problem: Problem) -> Split:
         B = s[:, None] * (Vt @ problem.theta_star)
     else:
         B = U.T @ problem.labels
-    return Split(Vt.T, s, B, float(problem.weight), problem.min_loss)
+    with np.errstate(over="ignore", under="ignore"):  # a loss may be beyond float64
+        return Split(Vt.T, s, B, float(problem.weight), problem.min_loss)
 
 
 def _known(problem: Problem) -> None:

@@ -68,7 +68,8 @@ class Potential:
         """The derivatives of `inverse_gradient` at `dual` along directions (…, m)."""
         if self._inverse_jacobian is not None:
             return np.asarray(self._inverse_jacobian(dual, directions), np.float64)
-        step = STEP * max(float(np.max(np.abs(dual), initial=0.0)), 1e-3)
+        # Relative to the dual variable itself: a step of fixed length would have a unit.
+        step = STEP * (float(np.max(np.abs(dual), initial=0.0)) or 1e-3)
         columns = np.moveaxis(directions, -1, 0)
         ahead, back = (
             [self.inverse_gradient(dual + sign * step * column) for column in columns]

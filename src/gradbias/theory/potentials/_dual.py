@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import scipy.linalg
 
+from ...numerics.linalg import norm
+
 EPS = np.finfo(np.float64).eps
 STEPS = 400
 NEAR, PATIENCE = 1e-6, 8  # steps without progress that end the search once the residual is small
@@ -58,7 +60,7 @@ class _Dual:
         outputs = dual.size // len(dual)
         self.basis = np.kron(basis, np.eye(outputs)) if outputs > 1 else basis
         self.goal = self.basis.T @ target.ravel()
-        self.scale = float(np.linalg.norm(self.goal)) or 1.0
+        self.scale = norm(self.goal) or 1.0
 
     def start(self, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From ν = 0 towards the dual variable of the target, where scales are right."""
@@ -104,14 +106,14 @@ def solve(mirror: Mirror, dual: np.ndarray, basis: np.ndarray, target: np.ndarra
     with np.errstate(all="ignore"):
         nu, error = problem.start(target.reshape(dual.shape))
         best = nu
-        least, waited, steps = float(np.linalg.norm(error)), 0, 0
+        least, waited, steps = norm(error), 0, 0
         while steps < STEPS and least > EPS * problem.scale and waited <= PATIENCE:
             steps += 1
             before = nu
             nu, error = _searched(problem, nu, error, problem.direction(nu, error))
             if nu is before:
                 break
-            size = float(np.linalg.norm(error))
+            size = norm(error)
             waited = 0 if size < 0.9 * least or least > NEAR * problem.scale else waited + 1
             if size < least:
                 best, least = nu, size
@@ -126,13 +128,13 @@ def _searched(
     The slope rises from negative to positive. Up to its zero the convex function falls; a little
     further is fine if the error itself falls.
     """
-    slope, size = float(direction @ error), np.linalg.norm(error)
+    slope, size = float(direction @ error), norm(error)
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(TRIALS):
         trial = nu + length * direction
         moved = problem.error(trial)
         now = float(direction @ moved)
-        close = abs(now) <= -slope / 2 and (now <= 0 or np.linalg.norm(moved) < size)
+        close = abs(now) <= -slope / 2 and (now <= 0 or norm(moved) < size)
         if close or (now <= 0 and high == np.inf):
             return trial, moved
         low, high = (length, high) if now <= 0 else (low, length)

@@ -26,7 +26,9 @@ class HyperbolicEntropy(Potential):
         theta = self._shaped("theta", theta)
         twice = 2 * self._square
         # 2 − √(4 + z²) + z·asinh(z/2) as a difference of two terms of which one is twice the other
-        terms = theta * np.arcsinh(theta / twice) - theta * theta / (twice + np.hypot(twice, theta))
+        terms = theta * np.arcsinh(theta / twice) - theta * (
+            theta / (twice + np.hypot(twice, theta))
+        )
         return float(np.sum(terms - theta * self._tilt))
 
     def gradient(self, theta: ArrayLike) -> np.ndarray:

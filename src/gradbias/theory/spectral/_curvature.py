@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from .._units import RATE, homogeneous
 from ._problem import Quadratic, curvature, layers
 
 
+@homogeneous(RATE)
 def sharpness_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) -> float:
     r"""The largest eigenvalue of $K = XMX^T\otimes I_k + XX^T\otimes N$.
 
@@ -29,6 +31,7 @@ def sharpness_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) ->
     return float(scipy.linalg.svdvals(np.linalg.qr(seen.T, mode="r"))[0]) ** 2
 
 
+@homogeneous(RATE)
 def hessian_trace_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) -> float:
     r"""The trace of the Hessian, $k\,\mathrm{tr}(AM) + \mathrm{tr}(A)\|W_2\|^2$.
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...numerics import checks
+from .._units import LOSS, PARAMETER, PREDICTOR, TIME, homogeneous
 from ._problem import Quadratic, curvature, force, layers
 
 
@@ -16,6 +17,7 @@ class Step(NamedTuple):
     W2: np.ndarray
 
 
+@homogeneous({"W1": PARAMETER, "W2": PARAMETER}, lr=TIME)
 def gd_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> Step:
     """The parameters after one step, both layers from the old ones.
 
@@ -28,6 +30,7 @@ def gd_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> Step:
     return Step(W1 + lr * (R @ W2.T), W2 + lr * (W1.T @ R))
 
 
+@homogeneous(LOSS - PREDICTOR, lr=TIME)
 def gd_force_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> np.ndarray:
     r"""R = −∂L/∂β after one step, from the old layers alone.
 
@@ -45,6 +48,7 @@ def gd_force_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> n
     return R - (basis * values) @ (basis.T @ moved)
 
 
+@homogeneous(2 * PARAMETER, lr=TIME)
 def gd_imbalance_drift(problem: Quadratic, params: Mapping[str, Any], lr: float) -> np.ndarray:
     r"""What one step adds to the imbalance $\Lambda = W_1^TW_1 - W_2W_2^T$.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._units import PREDICTOR, RATE, TIME, homogeneous
 from ._layers import beta_of
 from ._problem import Quadratic, force
 from ._scalars import below
@@ -19,6 +20,7 @@ class SingularVelocity(NamedTuple):
     velocity: np.ndarray
 
 
+@homogeneous(PREDICTOR - TIME, by="beta", beta=PREDICTOR, gamma=PREDICTOR)
 def beta_velocity(problem: Quadratic, beta: ArrayLike, gamma: float) -> np.ndarray:
     r"""The closed equation of the predictor: $\beta' = MR + RN$ with R = −∂L/∂β.
 
@@ -42,6 +44,7 @@ def beta_velocity(problem: Quadratic, beta: ArrayLike, gamma: float) -> np.ndarr
     return velocity.reshape(np.shape(beta))
 
 
+@homogeneous(RATE, by="gamma", gamma=PREDICTOR)
 def alpha_velocity(problem: Quadratic, alpha: ArrayLike, gamma: float) -> np.ndarray:
     r"""The dual equation $\alpha' = R - \alpha R^T\alpha$ (Lemma 3.3).
 
@@ -58,6 +61,12 @@ def alpha_velocity(problem: Quadratic, alpha: ArrayLike, gamma: float) -> np.nda
     return (R - a @ (R.T @ a)).reshape(np.shape(alpha))
 
 
+@homogeneous(
+    {"sigma": PREDICTOR, "velocity": PREDICTOR - TIME},
+    by="beta",
+    beta=PREDICTOR,
+    gamma=PREDICTOR,
+)
 def singular_value_velocity(problem: Quadratic, beta: ArrayLike, gamma: float) -> SingularVelocity:
     r"""Theorem 3.2a: $\sigma_i' = 2\sqrt{\sigma_i^2+\gamma^2}\;u_i^T R v_i$.
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from ...numerics import checks
+from .._units import NONE, PREDICTOR, homogeneous
 from ._curvature import hessian_trace_at_interpolation, sharpness_at_interpolation
 from ._layers import Gram, LayerValues, alpha_of, limit_gram, limit_singular_values
 from ._problem import Quadratic, force, full_rank, layers, quadratic
@@ -110,6 +111,7 @@ def spectral_limit(problem: Quadratic, gamma: float) -> SpectralLimit:
     )
 
 
+@homogeneous(NONE, by="beta", beta=PREDICTOR, gamma=PREDICTOR)
 def _closed(problem: Quadratic, beta: np.ndarray, gamma: float) -> KKT:
     """The residuals in the singular basis of β, where a small γ costs no digits."""
     U, sigma, Vt = svd(beta)
@@ -120,6 +122,7 @@ def _closed(problem: Quadratic, beta: np.ndarray, gamma: float) -> KKT:
     return KKT(_feasibility(problem, beta), _outside(problem, (U * dual) @ Vt), float(np.max(off)))
 
 
+@homogeneous(NONE, gamma=PREDICTOR)
 def kkt_residual(problem: Quadratic, params: Mapping[str, Any], gamma: float) -> KKT:
     """How far a net is from the minimum of the potential over interpolators (Prop C.5).
 

@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.linalg import norm
+from ...numerics.units import exponent, times_power_of_two
+from .._units import PARAMETER, RATE, homogeneous
 from ._problem import Quadratic, force, full_rank, layers
 from ._svd import matrix, positive
 
@@ -31,6 +34,7 @@ class SymmetricProducts(NamedTuple):
         return first, second, third
 
 
+@homogeneous({"outputs": RATE, "inputs": RATE, "hidden": 2 * PARAMETER + RATE})
 def symmetric_products(problem: Quadratic, params: Mapping[str, Any]) -> SymmetricProducts:
     """The three products of Theorem C.11's proof, with α = (W1⁺)ᵀ W2 and R = −∂L/∂β.
 
@@ -66,15 +70,18 @@ def product_velocity(
     a, gamma = matrix("alpha", alpha), positive(gamma)
     r = checks.array("R", R, shape=np.shape(alpha)).reshape(a.shape)
     rate = 2 * gamma * checks.number("scale", scale, above=0)
+    unit = exponent(r, rate) or 0  # R and 2γc are rates: their squares may be beyond float64
+    r, rate = times_power_of_two(r, -unit), float(times_power_of_two(rate, -unit))
     C, gap = r.T @ a, np.eye(a.shape[1]) - a.T @ a
     if not np.linalg.eigvalsh(gap)[0] > 0:
         raise ValueError(
             f"alpha must have singular values below 1, got {np.linalg.norm(a, 2):.17g}"
         )
     G = np.linalg.inv(gap)
-    return r.T @ r - C @ C - rate * (G @ C + C @ G - C)
+    velocity = r.T @ r - C @ C - rate * (G @ C + C @ G - C)
+    return times_power_of_two(velocity, 2 * unit)
 
 
 def _asymmetry(product: np.ndarray) -> float:
-    size = np.linalg.norm(product)
-    return float(np.linalg.norm(product - product.T) / size) if size else 0.0
+    size = norm(product)
+    return norm(product / size - product.T / size) if size else 0.0

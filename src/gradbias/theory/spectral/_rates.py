@@ -7,6 +7,7 @@ import scipy.integrate
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._units import LOSS, PREDICTOR, RATE, TIME, homogeneous
 from ._problem import Quadratic, curvature, quadratic
 from ._scalars import above, divergence_from_zero
 from ._svd import matrix, nonnegative, positive, svd
@@ -14,6 +15,7 @@ from ._svd import matrix, nonnegative, positive, svd
 FORMS = ("improved", "printed", "warped")
 
 
+@homogeneous(RATE, by="gamma", gamma=PREDICTOR)
 def exponential_rate(problem: Quadratic, gamma: float) -> float:
     r"""The rate 4γλ of $L(t) - L^* \le (L(0) - L^*)\,e^{-4\gamma\lambda t}$.
 
@@ -32,6 +34,7 @@ def exponential_rate(problem: Quadratic, gamma: float) -> float:
     return 4 * gamma * float(values[-1]) if len(values) else float("inf")
 
 
+@homogeneous(LOSS, by="gamma,norms", gamma=PREDICTOR, norms=PREDICTOR, t=TIME)
 def mirror_rate_bound(
     problem: Quadratic,
     gamma: float,

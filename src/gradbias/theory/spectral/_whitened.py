@@ -75,7 +75,8 @@ def activation_time(
     gone = 2 * f * u.s / whole  # 1 − E
     late = -np.log(np.where(gone < 0.5, 1.0, left))
     early = -np.log1p(-np.where(gone < 0.5, gone, 0.0))
-    return np.asarray((early + late) / (2 * u.speed))
+    with np.errstate(over="ignore", divide="ignore"):  # of speeds beyond float64
+        return np.asarray((early + late) / (2 * u.speed))
 
 
 def half_time(sigma: ArrayLike, gamma: float, scale: float = 1.0) -> np.ndarray:
@@ -90,7 +91,8 @@ def half_time(sigma: ArrayLike, gamma: float, scale: float = 1.0) -> np.ndarray:
     """
     star = _above_zero("sigma", sigma)
     c = checks.number("scale", scale, above=0)
-    return np.asarray((np.log(2 * star) - np.log(positive(gamma))) / (2 * c * star))
+    with np.errstate(over="ignore", divide="ignore"):  # of speeds beyond float64
+        return np.asarray((np.log(2 * star) - np.log(positive(gamma))) / (2 * c * star))
 
 
 def jump_limit(sigma: ArrayLike, time: ArrayLike, scale: float = 1.0) -> np.ndarray:
@@ -119,7 +121,8 @@ def _units(sigma: ArrayLike, gamma: float, scale: float) -> _Units:
     if np.any(rest < 1e-307):
         raise ValueError(f"gamma must be at least 1e-307 of sigma, got {gamma} and {star.max()}")
     s = np.hypot(small, rest)
-    speed = checks.number("scale", scale, above=0) * np.hypot(star, gamma)
+    with np.errstate(over="ignore"):
+        speed = checks.number("scale", scale, above=0) * np.hypot(star, gamma)
     return _Units(small, rest, s, s + rest, small**2 / (s + rest), unit, speed)
 
 

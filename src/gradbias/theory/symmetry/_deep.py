@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import thin_svd
 from ...numerics.psd import power, rank
+from .._units import NONE, PARAMETER, RATE, TIME, homogeneous
 from ._factorisation import relative_gap
 from ._moments import moments
 
@@ -69,7 +70,7 @@ def deep_equilibrium(
         raise ValueError(f"widths must be at least the rank {len(s)} of V, got {min(sizes)}")
     depth, total = len(sizes) + 1, s.sum()
     tr_x, tr_eps = np.trace(S_x), np.trace(S_eps)
-    c = (total / np.sqrt(tr_x * tr_eps)) ** (1 / depth)
+    c = (total / (np.sqrt(tr_x) * np.sqrt(tr_eps))) ** (1 / depth)
     shape = c * np.sqrt(s / total) if total > 0 else s
     frames = [np.eye(size, len(s)) for size in sizes]
     first = frames[0] @ ((np.sqrt(tr_x) * shape)[:, None] * Rt) @ power(S_x, -0.5)
@@ -89,6 +90,7 @@ def _invertible(name: str, value: ArrayLike, size: int) -> np.ndarray:
     return (matrix + matrix.T) / 2
 
 
+@homogeneous(2 * (PARAMETER - TIME), by="weights")
 def seam_noise(
     weights: Sequence[ArrayLike], problem: Any, centred: bool = True
 ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -122,6 +124,7 @@ def seam_noise(
     return sides
 
 
+@homogeneous(NONE, by="weights", kappa=TIME, gamma=RATE)
 def equilibrium_residual(
     weights: Sequence[ArrayLike], problem: Any, kappa: float = 1.0, gamma: float = 0.0
 ) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._units import NONE, PARAMETER, RATE, TIME, homogeneous
 from ._moments import Moments, moments
 
 
@@ -32,6 +33,7 @@ def factors(U: ArrayLike, W: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return U, W
 
 
+@homogeneous({"noise_U": 2 * (PARAMETER - TIME), "noise_W": 2 * (PARAMETER - TIME)}, by="U,W")
 def factorisation_noise(problem: Any, U: ArrayLike, W: ArrayLike) -> Noise:
     r"""Column form y = UWx, loss without ½: the centred noise of one sample's gradient.
 
@@ -56,6 +58,7 @@ def factorisation_noise(problem: Any, U: ArrayLike, W: ArrayLike) -> Noise:
     return Noise(noise_U, four * U.T @ found.outputs(np.eye(d)) @ U)
 
 
+@homogeneous(2 * PARAMETER - TIME, by="U,W", kappa=TIME, gamma=RATE, lr=TIME)
 def factorisation_flow(
     problem: Any,
     U: ArrayLike,
@@ -90,6 +93,7 @@ def factorisation_flow(
     return flow
 
 
+@homogeneous(RATE, by="U,W", kappa=TIME)
 def rank_one_rate(problem: Any, U: ArrayLike, W: ArrayLike, kappa: float) -> float:
     r"""Column form y = UWx with one input and one output: the rate at which UᵀU − WWᵀ decays.
 
@@ -122,6 +126,7 @@ def gammas(
     return Gamma_W, per * found.outputs(np.eye(d), centred) + gamma * np.eye(k)
 
 
+@homogeneous(NONE, by="U,W", kappa=TIME, gamma=RATE)
 def factorisation_residual(
     problem: Any, U: ArrayLike, W: ArrayLike, kappa: float = 1.0, gamma: float = 0.0
 ) -> float:
@@ -155,6 +160,7 @@ def relative_gap(one: np.ndarray, other: np.ndarray) -> float:
     return gap / mean if mean > 0 else float("inf")
 
 
+@homogeneous(RATE, by="U,W", gamma=RATE)
 def factorisation_hessian_trace(
     problem: Any, U: ArrayLike, W: ArrayLike, gamma: float = 0.0
 ) -> float:

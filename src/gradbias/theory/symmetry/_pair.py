@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import thin_svd
 from ...numerics.psd import power, rank, riccati
+from .._units import PARAMETER, PREDICTOR, RATE, TIME, homogeneous
 from ._factorisation import factors, gammas
 from ._moments import moments
 
@@ -79,6 +80,7 @@ class Factorisation(NamedTuple):
     W: np.ndarray
 
 
+@homogeneous({"U": PARAMETER, "W": PARAMETER}, by="V", V=PREDICTOR, kappa=TIME, gamma=RATE)
 def factorisation_equilibrium(
     problem: Any,
     width: int,

@@ -1,5 +1,6 @@
 """How fast a charge reaches its equilibrium, and how closely it follows one that moves."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,8 @@ def tracking_error(
     c, mu, s = _moving(rate, drift, volatility)
     left = np.exp(-c * time)
     mean = -mu / c * (1 - left) + checks.number("start", start) * left
-    return float(mean**2 + s**2 / (2 * c) * (1 - left**2))
+    spread = s / math.sqrt(2 * c)
+    return float(mean) * float(mean) + spread * spread * float(1 - left**2)
 
 
 def tracking_bound(rate: float, drift: float, volatility: float) -> float:
@@ -110,7 +112,8 @@ def tracking_bound(rate: float, drift: float, volatility: float) -> float:
         volatility: the largest |s|.
     """
     c, mu, s = _moving(rate, drift, volatility)
-    return float(((abs(mu) + np.sqrt(mu**2 + 2 * c * s**2)) / (2 * c)) ** 2)
+    end = (abs(mu) + math.hypot(mu, math.sqrt(2 * c) * s)) / (2 * c)
+    return end * end
 
 
 def _moving(rate: float, drift: float, volatility: float) -> tuple[float, float, float]:
