@@ -45,9 +45,10 @@ class LimitDiffusionStepper(Stepper):
     dt: Any
     rank: Any
     weight_decay: Any
+    dense: bool = eqx.field(static=True, default=False)
 
     def begin(self, system: System, params) -> Memory:
-        place = ground(system.problem, system.net)
+        place = ground(system.problem, system.net, self.dense)
         target = place.target(system.problem, system.net, params)
         landed = land(target, ravel_pytree(params)[0], self.rank)
         rests = self._rests(system, target, landed)

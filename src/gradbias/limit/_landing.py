@@ -53,7 +53,7 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
         flat: from where, (D,).
         rank: the number of normal directions; by the spectrum if None.
     """
-    near = NEAR_SQUARES if target.squares else NEAR_LOSS
+    near = NEAR_SQUARES if target.factored else NEAR_LOSS
     flow = start(target, flat, jnp.zeros((0, flat.size)))
     rate = _ratio(size(flat), flow.speed)
     atol = RTOL / 10 * _smallest(target, flat)
@@ -104,7 +104,8 @@ def _polished(target: Target, point, rank, given: bool) -> Landed:
 
     nothing = jnp.asarray(jnp.inf)
     polished, last, error = jax.lax.fori_loop(0, 5, newton, (point, nothing, nothing))
-    fitted = error <= 1e-4
+    # Without a residual that has to vanish, the Hessian alone tells that JᵀJ is all of it.
+    fitted = error <= (1e-7 if target.factored and not target.squares else 1e-4)
     if target.squares:  # what J does not reach, no step sees
         top = jnp.max(jnp.abs(target.jacobian(polished))) * size(polished)
         error = _relative(jnp.max(jnp.abs(target.residual(polished))), top)
