@@ -1,5 +1,7 @@
 """Losses other than squares: the Hessian as JᵀBJ, against the dense one and against squares."""
 
+import resource
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,10 +11,11 @@ from jax.flatten_util import ravel_pytree
 
 import gradbias as gb
 from gradbias.limit._drifts import tangent_drift
-from gradbias.limit._ground import AnyLoss
+from gradbias.limit._ground import AnyLoss, refuse_wide
 from gradbias.limit._landing import land
 from gradbias.limit._output_loss import OutputLoss
 from gradbias.limit._rank import space_of
+from gradbias.limit._reasons import NO_MINIMUM, NOT_FITTED
 from gradbias.theory.manifold import Factor
 from gradbias.theory.manifold._target import target_at
 
@@ -64,6 +67,51 @@ def test_normal_space_and_drift_are_those_of_the_dense_hessian(loss, rank):
     np.testing.assert_allclose(kick, same, atol=1e-7)
     np.testing.assert_allclose(drift, by_hand, atol=1e-6 * np.abs(by_hand).max())
     assert np.abs(by_hand).max() > 1e-3
+
+
+def test_reasons_of_cross_entropy():
+    """Separable data have no minimum; without hidden units the labels are not fitted."""
+    soft, net, params = small(cross_entropy)
+    hard = gb.Samples(cross_entropy, soft.X, np.eye(3)[[0, 1, 2, 0]])
+    nothing = {name: np.zeros_like(value) for name, value in params.items()}
+    for problem, start, reason in [(hard, params, NO_MINIMUM), (soft, nothing, NOT_FITTED)]:
+        with gb.float64():
+            target, flat = target_at(start, OutputLoss(problem, net), None)
+            landed = _landed(target, jnp.asarray(flat), None)
+        assert int(landed.code) == reason
+        assert np.isfinite(landed.point).all()
+
+
+def test_sizes_that_are_refused_before_anything_is_made():
+    net = gb.MLP([10, 300, 3], "tanh")
+    problem = gb.Samples(cross_entropy, np.ones((4, 10)), np.full((4, 3), 1 / 3))
+    dense = gb.Limit(gb.Isotropic(0.1), 0.01, dense=True)
+    setup = gb.Setup(problem, net, gb.init.gaussian(net, 1.0, key=0), dense, gb.Until(time=1))
+    with pytest.raises(ValueError, match="whole Hessian, for up to 2000 parameters, got 4203"):
+        gb.simulate(setup)
+    with pytest.raises(ValueError, match="Jacobian of all outputs, 20000 × 100000 numbers"):
+        refuse_wide(20_000, 100_000)
+    with pytest.raises(ValueError, match="dense must be False under squared loss"):
+        setup.replace(problem=gb.Regression.half_mean(problem.X, problem.Y))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [100, 7142])
+def test_cross_entropy_of_many_parameters(width):
+    """1403 and 99 991 parameters: a dense Hessian of the latter would take 80 GB."""
+    rng = np.random.default_rng(0)
+    problem = gb.Samples(
+        cross_entropy, rng.standard_normal((16, 10)), rng.dirichlet(np.full(3, 5.0), 16)
+    )
+    net = gb.MLP([10, width, 3], "tanh")
+    drawn = gb.init.gaussian(net, 1.0, key=0)
+    params = {name: value / len(value) ** 0.5 for name, value in drawn.items()}
+    limit = gb.Limit(gb.Isotropic(0.1), 0.01)
+    run = gb.simulate(gb.Setup(problem, net, params, limit, gb.Until(time=0.05)))
+    assert run.status == "reached time"
+    entropy = -np.mean(np.sum(problem.Y * np.log(problem.Y), axis=1))  # the least loss there is
+    assert np.abs(run.data["loss"] - entropy).max() < 1e-12
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21  # in kB
 
 
 @pytest.mark.slow

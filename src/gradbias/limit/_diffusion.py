@@ -106,8 +106,9 @@ class LimitDiffusionStepper(Stepper):
         if isinstance(sigma, Factor):
             kick = length(space.tangent(sigma.transposed).ravel())
         else:
+            assert isinstance(sigma, Scaled)
             free = jnp.maximum(flat.size - landed.rank, 0).astype(flat.dtype)
-            kick = self.noise.std * jnp.sqrt(free)
+            kick = jnp.sqrt(sigma.variance * free)
         return drift + jnp.sqrt(self.dt) * kick <= REST * size(flat)
 
     def _sigma(self, system: System, spread: Spread, params, shape: tuple[int, ...]) -> Sigma:

@@ -16,7 +16,6 @@ from ..theory.manifold._standing import DENSE
 from ..theory.manifold._target import Target
 from ._output_loss import OutputLoss
 
-
 MOST_DENSE = 2000  # parameters
 MOST_NUMBERS = 10**9  # of a Jacobian: 8 GB, and some copies of it
 
