@@ -92,7 +92,7 @@ def _finite(point, otherwise) -> Any:
 
 
 def _flattens(target: Target, first, last) -> Any:
-    """Has a flow gone outwards, to where the loss hardly curves? Then its minimum is at infinity."""
+    """Has a flow gone outwards, to where the loss hardly curves? It seeks infinity."""
 
     def curvature(point) -> Any:
         slope = target.gradient(point)
