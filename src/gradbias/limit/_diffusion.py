@@ -45,9 +45,10 @@ class LimitDiffusionStepper(Stepper):
     dt: Any
     rank: Any
     weight_decay: Any
+    dense: bool = eqx.field(static=True, default=False)
 
     def begin(self, system: System, params) -> Memory:
-        place = ground(system.problem, system.net)
+        place = ground(system.problem, system.net, self.dense)
         target = place.target(system.problem, system.net, params)
         landed = land(target, ravel_pytree(params)[0], self.rank)
         rests = self._rests(system, target, landed)
@@ -105,8 +106,9 @@ class LimitDiffusionStepper(Stepper):
         if isinstance(sigma, Factor):
             kick = length(space.tangent(sigma.transposed).ravel())
         else:
+            assert isinstance(sigma, Scaled)
             free = jnp.maximum(flat.size - landed.rank, 0).astype(flat.dtype)
-            kick = self.noise.std * jnp.sqrt(free)
+            kick = jnp.sqrt(sigma.variance * free)
         return drift + jnp.sqrt(self.dt) * kick <= REST * size(flat)
 
     def _sigma(self, system: System, spread: Spread, params, shape: tuple[int, ...]) -> Sigma:

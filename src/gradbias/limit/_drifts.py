@@ -33,6 +33,9 @@ def tangent_drift(target: Target, flat, space: NormalSpace, sigma: Sigma) -> Any
     across = space.tangent(products) / space.values[:, None]
     if target.squares:
         return -space.tangent(pulled(target, flat, space.images @ (K @ space.basis + across)))
+    if target.factored:
+        right = K @ space.basis / 2 + across
+        return -space.tangent(target.function.third(target.point, flat, space.basis, right))
     numbers, vectors = jnp.linalg.eigh(K)
     rows = vectors.T @ space.basis
     groups = [

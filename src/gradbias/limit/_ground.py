@@ -9,10 +9,15 @@ import numpy as np
 
 from ..nets import LinearNet, Net
 from ..nets._base import as_matrix
-from ..problems import Regression
+from ..problems import Regression, Samples
 from ..problems._population import Fresh
 from ..theory.manifold._residuals import Residuals
+from ..theory.manifold._standing import DENSE
 from ..theory.manifold._target import Target
+from ._output_loss import OutputLoss
+
+MOST_DENSE = 2000  # parameters
+MOST_NUMBERS = 10**9  # of a Jacobian: 8 GB, and some copies of it
 
 
 class FreshResiduals(eqx.Module):
@@ -36,37 +41,63 @@ class AnyLoss(eqx.Module):
         return self.problem.net_loss(self.net, params)
 
 
+def refuse_dense(size: int) -> None:
+    """A whole Hessian takes D² numbers, and its eigenvectors as many again."""
+    if size > MOST_DENSE:
+        raise ValueError(
+            f"problem: the limit of this loss takes its whole Hessian, for up to {MOST_DENSE} "
+            f"parameters, got {size}: where every sample is fitted, gb.Samples without dense=True "
+            "takes the Jacobian of the outputs instead"
+        )
+
+
+def refuse_wide(rows: int, size: int) -> None:
+    """Everything else takes some copies of the Jacobian."""
+    if rows * size > MOST_NUMBERS:
+        raise ValueError(
+            f"problem: the limit takes the Jacobian of all outputs, {rows} × {size} numbers, got "
+            f"more than the {MOST_NUMBERS:.0e} that are allowed: use fewer samples or parameters"
+        )
+
+
 class Ground(eqx.Module):
     """What is known of the manifold before a point of it is.
 
     Attributes:
         labels: (n, k) the labels that can be fitted, of which the loss differs by a constant only;
             None where the problem has no rows under squared loss.
+        dense: does another loss take its whole Hessian, even of many parameters?
     """
 
     labels: Any
+    dense: bool = eqx.field(static=True, default=False)
 
     def target(self, problem, net: Net, params) -> Target:
         """The loss above its minimum as a function of a flat vector."""
         leaves, structure = jax.tree.flatten(params)
         shapes = tuple(leaf.shape for leaf in leaves)
-        function, squares = self._function(problem, net)
+        function, squares = self._function(problem, net, sum(leaf.size for leaf in leaves))
         nothing = jax.tree.map(lambda _: None, params)
         return Target(function, nothing, structure, shapes, squares)
 
-    def _function(self, problem, net: Net) -> tuple[Any, bool]:
+    def _function(self, problem, net: Net, size: int) -> tuple[Any, bool]:
+        if self.labels is not None or isinstance(problem, Samples):
+            refuse_wide(problem.n * int(np.prod(np.shape(problem.Y)[1:], dtype=int)), size)
         if self.labels is not None:
             labels = self.labels.reshape(np.shape(problem.Y))
             return Residuals(eqx.tree_at(lambda p: p.Y, problem, labels), net), True
         if isinstance(problem, Fresh):
             return FreshResiduals(problem, net), True
+        if isinstance(problem, Samples) and size >= DENSE and not self.dense:
+            return OutputLoss(problem, net), False
+        refuse_dense(size)
         return AnyLoss(problem, net), False
 
 
-def ground(problem, net: Net) -> Ground:
+def ground(problem, net: Net, dense: bool = False) -> Ground:
     """The ground of a problem; conflicting labels are replaced by what a net can fit of them."""
     if not isinstance(problem, Regression):
-        return Ground(None)
+        return Ground(None, dense)
     return Ground((_projected if isinstance(net, LinearNet) else _averaged)(problem))
 
 

@@ -23,6 +23,7 @@ REACHED = 1e-9  # of ‖x‖: a last Newton step below this means that the manif
 TINY = float(np.finfo(np.float64).tiny)
 EXACT = 1e-13  # the same for a retraction, where convergence is free
 NEWTON = 40  # steps of a retraction at most
+FLAT = 1e-3  # of the curvature at the start
 BESIDE = 1e-5  # of ‖x‖: how far from where a flow is stuck a kink is looked for
 
 
@@ -53,7 +54,7 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
         flat: from where, (D,).
         rank: the number of normal directions; by the spectrum if None.
     """
-    near = NEAR_SQUARES if target.squares else NEAR_LOSS
+    near = NEAR_SQUARES if target.factored else NEAR_LOSS
     flow = start(target, flat, jnp.zeros((0, flat.size)))
     rate = _ratio(size(flat), flow.speed)
     atol = RTOL / 10 * _smallest(target, flat)
@@ -78,8 +79,27 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
     landed = _polished(target, flow.state[0], seen if rank is None else rank, rank is not None)
     alive = jnp.isfinite(flow.speed) & (flow.dt > 0)
     lost = jnp.where(flow.steps < MOST, NO_MINIMUM, _smooth_or_kink(target, flow, TOO_SLOW))
+    lost = jnp.where(_flattens(target, flat, flow.state[0]), NO_MINIMUM, lost)
     lost = jnp.where(alive, lost, NOT_FINITE)
-    return landed._replace(code=jnp.where(close, landed.code, lost).astype(jnp.int32))
+    code = jnp.where(close, landed.code, lost).astype(jnp.int32)
+    # Newton steps from far away may leave the real numbers, which would hide the reason.
+    point = _finite(landed.point, _finite(flow.state[0], flat))
+    return Landed(jnp.where(code == RUNNING, landed.point, point), landed.rank, code)
+
+
+def _finite(point, otherwise) -> Any:
+    return jnp.where(jnp.all(jnp.isfinite(point)), point, otherwise)
+
+
+def _flattens(target: Target, first, last) -> Any:
+    """Has a flow gone outwards, to where the loss hardly curves? It seeks infinity."""
+
+    def curvature(point) -> Any:
+        slope = target.gradient(point)
+        unit = slope / jnp.where(length(slope) > 0, length(slope), 1.0)
+        return length(target.hessian_product(point, unit))
+
+    return (curvature(last) < FLAT * curvature(first)) & (length(last) > length(first))
 
 
 def _smooth_or_kink(target: Target, flow: Flowing, otherwise: int) -> Any:
@@ -104,7 +124,8 @@ def _polished(target: Target, point, rank, given: bool) -> Landed:
 
     nothing = jnp.asarray(jnp.inf)
     polished, last, error = jax.lax.fori_loop(0, 5, newton, (point, nothing, nothing))
-    fitted = error <= 1e-4
+    # Without a residual that has to vanish, the Hessian alone tells that JᵀJ is all of it.
+    fitted = error <= (1e-7 if target.factored and not target.squares else 1e-4)
     if target.squares:  # what J does not reach, no step sees
         top = jnp.max(jnp.abs(target.jacobian(polished))) * size(polished)
         error = _relative(jnp.max(jnp.abs(target.residual(polished))), top)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import equinox as eqx
 import numpy as np
 
 from ..dynamics._protocol import Dynamics, Stepper
@@ -36,6 +37,10 @@ class Limit(Dynamics):
             half of it shows the error.
         rtol: relative tolerance of the adaptive method.
         rank: the number of normal directions, where the spectrum does not show it.
+        dense: for a loss of `Samples` whose minimum does not fit every sample: take the whole
+            Hessian, up to 2000 parameters. Without it that is done below 200 parameters, and
+            from there on the Hessian is taken to be JᵀBJ (B that of the loss in the outputs),
+            which is checked where the flow ends.
     """
 
     axis: ClassVar[Literal["step", "time"]] = "time"
@@ -46,6 +51,7 @@ class Limit(Dynamics):
     dt: Any
     rtol: Any
     rank: Any
+    dense: bool = eqx.field(static=True)
     weight_decay: Any
 
     def __init__(
@@ -55,6 +61,7 @@ class Limit(Dynamics):
         *,
         rtol: float = 1e-9,
         rank: int | None = None,
+        dense: bool = False,
     ):
         if not isinstance(noise, Noise) or isinstance(noise, Replay):
             raise ValueError(
@@ -71,6 +78,9 @@ class Limit(Dynamics):
             )
         self.rtol = np.asarray(checks.number("rtol", rtol, above=0, below=1e-3))
         self.rank = None if rank is None else np.asarray(checks.integer("rank", rank))
+        if not isinstance(dense, bool):
+            raise ValueError(f"dense must be True or False, got {dense!r:.80}")
+        self.dense = dense
         self.weight_decay = np.asarray(0.0)
 
     @property
@@ -96,6 +106,11 @@ class Limit(Dynamics):
                 'Hessian jumps at the kinks of its units; use activation="tanh" or "swish"'
             )
         if isinstance(problem, (Regression, Population)):
+            if self.dense:
+                raise ValueError(
+                    "dense must be False under squared loss, whose Hessian on the manifold is JᵀJ, "
+                    f"got True with {type(problem).__name__}"
+                )
             return
         if isinstance(self.noise, LabelNoise):
             raise ValueError(
@@ -112,7 +127,8 @@ class Limit(Dynamics):
         if self.dt is None:
             assert isinstance(self.noise, DataNoise)
             return LimitFlowStepper(self.noise, self.rtol, self.rank, None)
-        return LimitDiffusionStepper(counter.seed(key), self.noise, self.dt, self.rank, None)
+        seed = counter.seed(key)
+        return LimitDiffusionStepper(seed, self.noise, self.dt, self.rank, None, self.dense)
 
     def in_basis(self, basis: np.ndarray) -> None:
         return None

@@ -17,14 +17,14 @@ LEAST_SQUARES, LEAST_LOSS = 1e-10, 1e-9
 
 
 def space_of(target: Target, flat, rank: Any = None) -> NormalSpace:
-    """The normal space at a point, of fixed shape; a loss needs its dense Hessian.
+    """The normal space at a point, of fixed shape; a loss without a J needs its dense Hessian.
 
     Args:
         target: the loss above its minimum.
         flat: the point; nothing is checked.
         rank: the number of directions, which may be traced; by the spectrum if None.
     """
-    if target.squares:
+    if target.factored:
         left, values, rows = _svd(target.jacobian(flat))
         kept = _kept(values, rank, CUT_SQUARES)
         return masked(rows, values * values, kept, left * values[None, :])
@@ -44,19 +44,19 @@ def largest(space: NormalSpace, rank) -> Any:
 
 def keeps_rank(target: Target, space: NormalSpace, rank) -> Any:
     """Are all normal directions still told from tangent ones?"""
-    cut = LEAST_SQUARES**2 if target.squares else LEAST_LOSS
+    cut = LEAST_SQUARES**2 if target.factored else LEAST_LOSS
     least = space.values[jnp.maximum(rank - 1, 0)]
     return (rank == 0) | (least > cut * space.values[0])
 
 
 def is_clear(target: Target, flat, rank) -> Any:
     """On the manifold, is all that does not count rounding?"""
-    if target.squares:
+    if target.factored:
         _, values, _ = _svd(target.jacobian(flat))
     else:
         values = -jnp.sort(-jnp.abs(hessian_rows(_hessian(target, flat))[0]))
     rest = jnp.where(jnp.arange(values.size) >= rank, values, 0.0)
-    return jnp.max(rest) <= (ZERO_SQUARES if target.squares else ZERO_LOSS) * values[0]
+    return jnp.max(rest) <= (ZERO_SQUARES if target.factored else ZERO_LOSS) * values[0]
 
 
 def _svd(J) -> tuple[Any, Any, Any]:

@@ -24,8 +24,8 @@ REASONS: Mapping[int, str] = MappingProxyType(
             "of minibatches does where every sample is fitted."
         ),
         NO_MINIMUM: (
-            "Gradient flow from the start reaches no minimum: the gradient vanishes and a Newton "
-            "step does not, so that the infimum of the loss is probably at infinity. Cross-entropy "
+            "Gradient flow from the start reaches no minimum: it goes outwards to where the loss "
+            "hardly curves, so that the infimum is probably at infinity. Cross-entropy "
             "and logistic loss on separable data are like this; label smoothing, soft labels or "
             "conflicting labels give them a minimum."
         ),

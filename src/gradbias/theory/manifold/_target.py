@@ -33,6 +33,11 @@ class Target(eqx.Module):
     squares: bool = eqx.field(static=True)
 
     @property
+    def factored(self) -> bool:
+        """Is a J known with H = JᵀJ on the manifold? Of a residual, or of a loss with `rows`."""
+        return self.squares or hasattr(self.function, "rows")
+
+    @property
     def size(self) -> int:
         """D, the number of parameters."""
         return sum(int(np.prod(shape)) for shape in self.shapes)
@@ -70,7 +75,7 @@ class Target(eqx.Module):
         return jax.jvp(self.gradient, (flat,), (vector,))[1]
 
     def jacobian(self, flat) -> Any:
-        """J of the residual, (n, D); sample by sample where the residual knows its samples."""
+        """J of the residual, (n, D), or one with H = JᵀJ; by sample where the samples are known."""
         if hasattr(self.function, "rows"):
             return self.function.rows(self.point, flat)
         n = jax.eval_shape(self.residual, flat).shape[0]
