@@ -15,6 +15,7 @@ from .._setup import Setup
 from ..dynamics import Descent, Diffusion, Flow
 from ..nets import ChainNet, Deep, Rank1, TwoLayer
 from ..numerics.keys import generator
+from ..numerics.precision import host, to_numpy
 from . import _common as common
 from ._facts import fact
 
@@ -42,7 +43,7 @@ def narrow(setup: Setup) -> Setup | None:
     if all(f.shape == g.shape for f, g in zip(turned, factors, strict=True)):
         return None
     small = _net(net, turned)
-    return setup.replace(net=small, params=small.from_factors(turned))
+    return setup.replace(net=small, params=_parameters(small, turned))
 
 
 def _turned(factors: list[np.ndarray]) -> list[np.ndarray]:
@@ -88,6 +89,11 @@ def _unit(columns: np.ndarray) -> np.ndarray:
     """Divided by the largest entry: layers of 1e-200 and of 1 have a common basis."""
     largest = np.abs(columns).max(initial=0.0)
     return columns / largest if largest > 0 else columns
+
+
+@host
+def _parameters(net: ChainNet, factors: list[np.ndarray]) -> dict[str, np.ndarray]:
+    return to_numpy(net.from_factors(factors))
 
 
 def _net(net: Any, factors: list[np.ndarray]) -> ChainNet:
