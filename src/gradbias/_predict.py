@@ -9,6 +9,7 @@ from typing import Any
 from ._setup import Setup
 from ._shown import Table, brief
 from .theorems import Checked, Claim, Theorem, Told, find
+from .theorems._narrow import narrow
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -153,7 +154,8 @@ def predict(setup: Setup, only: str | Theorem = "*") -> Predictions:
         if foreign:
             others[foreign] += 1
             continue
-        checked = theorem.check(setup)
+        small = narrow(setup) if theorem.narrow else None
+        checked = theorem.check(setup if small is None else small)
         failed = [c for c in checked if not c.met]
         if failed:
             missed.append((theorem, failed[0]))

@@ -95,8 +95,8 @@ class Theorem:
         problems: the kinds of problem it is about; empty: any.
         dynamics: the kinds of dynamics it is about; empty: any.
         slow: leave it out of `gradbias verify` unless it is asked for by its own id.
-        narrow: it names no single hidden unit, so that rotating them changes nothing: on a wide
-            net a check reads it from a narrow net that moves in the same way.
+        narrow: it speaks of all hidden units or of none, not of their number: on a wide net its
+            hypotheses are checked, and it is read, on a narrow net that moves in the same way.
     """
 
     id: str

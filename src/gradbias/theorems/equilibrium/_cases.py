@@ -149,6 +149,12 @@ def path(data: Any) -> list[dict[str, np.ndarray]]:
     return [{n: v[i] for n, v in values.items()} for i in range(len(next(iter(values.values()))))]
 
 
+def some(path: list[Any], most: int = 12) -> list[Any]:
+    """The first, the last and some between: where each point takes gradients of all samples."""
+    kept = np.unique(np.linspace(0, len(path) - 1, min(len(path), most)).astype(int))
+    return [path[i] for i in kept]
+
+
 def layers(params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """U and W of the column form."""
     return np.asarray(params["W2"]).T, np.asarray(params["W1"]).T

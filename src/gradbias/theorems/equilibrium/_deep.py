@@ -62,7 +62,7 @@ def columns(params: Any) -> list[np.ndarray]:
 def told_seams(setup: Setup, runs: Any) -> dict[str, Any]:
     """κ times the noise of the earlier weight less that of the later one, at every seam."""
     rate, found = kappa(setup), []
-    for p in cases.path(runs["run"].data):
+    for p in cases.some(cases.path(runs["run"].data)):
         sides = seam_noise(columns(p), setup.problem)
         found.append(_flat(rate * (earlier - later) for later, earlier in sides))
     return {"noise": np.asarray(found)}
@@ -76,7 +76,7 @@ def _flat(matrices: Iterable[Any]) -> np.ndarray:
 def seen_seams(runs: Any) -> dict[str, Any]:
     """The same from the covariance of gradients."""
     setup, found = runs["run"].setup, []
-    for p in cases.path(runs["run"].data):
+    for p in cases.some(cases.path(runs["run"].data)):
         found.append(_flat(f.noise for f in cases.here(setup, p).values()))
     return {"noise": np.asarray(found)}
 

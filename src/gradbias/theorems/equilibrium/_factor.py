@@ -30,9 +30,9 @@ KAPPA = cases.LR / cases.S
 
 
 def told_flow(setup: Setup, runs: Any) -> dict[str, Any]:
-    """d(UᵀU − WWᵀ)/dt at every save."""
+    """d(UᵀU − WWᵀ)/dt at saves."""
     rates = kappa(setup), decay(setup), common.learning_rate(setup)
-    path = cases.path(runs["run"].data)
+    path = cases.some(cases.path(runs["run"].data))
     found = [factorisation_flow(setup.problem, *cases.layers(p), *rates) for p in path]
     return {"flow": np.asarray(found)}
 
@@ -40,7 +40,8 @@ def told_flow(setup: Setup, runs: Any) -> dict[str, Any]:
 def seen_flow(runs: Any) -> dict[str, Any]:
     """The same from gradients by autodiff; the engine's charge has the other sign."""
     setup = runs["run"].setup
-    flows = [cases.here(setup, p)["W1-W2"].total for p in cases.path(runs["run"].data)]
+    path = cases.some(cases.path(runs["run"].data))
+    flows = [cases.here(setup, p)["W1-W2"].total for p in path]
     return {"flow": -np.asarray(flows)}
 
 

@@ -9,7 +9,7 @@ from ...theory.symmetry import fixed_point, orbit_flow
 from .._erratum import Erratum
 from .._quantity import at_least, at_most, equals
 from ._facts import decay, kappa
-from ._orbit import closed_stars, flow_at, moved, points, seen_spectra, theorem
+from ._orbit import all_moved, closed_stars, flows_at, moved, points, seen_spectra, theorem
 from ._units import MU, Spectra, spectra
 
 GRID = np.linspace(-1.5, 1.5, 7)
@@ -28,7 +28,7 @@ def falls(setup: Setup, runs: Any) -> dict[str, Any]:
 def seen_orbit(runs: Any, grid: np.ndarray) -> np.ndarray:
     """G at moved points, from gradients."""
     setup, last = runs["run"].setup, points(runs)[-1]
-    return np.array([flow_at(setup, moved(last, 0, lam), 0) for lam in grid])
+    return np.array([flows_at(setup, moved(last, 0, lam))[0] for lam in grid])
 
 
 def seen_falls(runs: Any) -> dict[str, Any]:
@@ -73,12 +73,12 @@ def seen_rests(runs: Any) -> dict[str, Any]:
     """The drift at the predicted equilibria over that of either pull alone."""
     setup, found = runs["run"].setup, []
     for p in points(runs):
-        for j, lam in enumerate(stars(setup, spectra(setup.problem, p))):
-            there = moved(p, j, lam)
-            s, t = seen_spectra(setup, there)[j]
-            pull = kappa(setup) * s[0] + 4 * decay(setup) * t[1]
-            found.append(flow_at(setup, there, j) / pull)
-    return {"flow": np.asarray(found)}
+        there = all_moved(p, np.array(stars(setup, spectra(setup.problem, p))))
+        pulls = [
+            kappa(setup) * s[0] + 4 * decay(setup) * t[1] for s, t in seen_spectra(setup, there)
+        ]
+        found.append(flows_at(setup, there) / pulls)
+    return {"flow": np.concatenate(found)}
 
 
 THM432 = theorem(

@@ -19,7 +19,7 @@ from . import _cases as cases
 from ._ensembles import CHANCE, along_paths, draws, mean
 from ._evidence import balance_9, balance_43, printed_7
 from ._facts import constant_lr, decay, minibatches, no_momentum, sgd
-from ._units import MU, charges, mean_squares, pulls, spectra, step_of
+from ._units import MU, charges, mean_squares, pulls, spectra, steps_of
 
 MEMBERS = 64
 FEW = np.arange(9)
@@ -41,12 +41,10 @@ def mean_drift(setup: Setup, runs: Any) -> Told:
     """What the flow says of every member's path, in the mean."""
     layers = points(runs["run"])
     members, saves = layers["W1"].shape[:2]
-    told = np.asarray(
-        [
-            sum(step_of(setup, {n: p[m, i] for n, p in layers.items()}) for i in range(saves - 1))
-            for m in range(members)
-        ]
-    )
+    paths = [
+        [{n: p[m, i] for n, p in layers.items()} for i in range(saves - 1)] for m in range(members)
+    ]
+    told = np.asarray([steps_of(setup, path) for path in paths])
     scale = (saves - 1) * common.learning_rate(setup) * pulls(setup, setup.params)
     return along_paths("drift", told, scale)
 
@@ -112,6 +110,7 @@ EQ7 = Theorem(
     ),
     source=SOURCE,
     title="the Noether flow of SGD",
+    narrow=True,
 )
 
 CROWD, PARTS = 1024, 16
@@ -202,6 +201,7 @@ REMARK44 = Theorem(
     dynamics=(Descent,),
     source=SOURCE,
     title="four methods, four flows",
+    narrow=True,
     slow=True,
 )
 

@@ -24,6 +24,7 @@ from ._facts import decay, kappa, sgd
 from ._units import Spectra, spectra
 
 UNIT = cases.UNITS["units"]
+DENSE = 1000  # parameters up to which a covariance of all of them is formed
 OTHER_NOISE = "the noise is that of minibatches"
 PULLED = "every unit is pulled both ways"
 
@@ -45,11 +46,29 @@ def sigma(setup: Setup, params: Any) -> np.ndarray:
     return noise.covariance(setup.problem, setup.net, params)
 
 
+def factor(setup: Setup, params: Any) -> np.ndarray:
+    """(D, m), a root of that covariance."""
+    noise: Any = setup.dynamics.noise  # pyright: ignore[reportAttributeAccessIssue]
+    return noise.factor(setup.problem, setup.net, params)
+
+
+def is_small(params: Any) -> bool:
+    """Is the covariance of all parameters formed?"""
+    return sum(np.size(p) for p in params.values()) <= DENSE
+
+
+def variances(setup: Setup, params: Any) -> np.ndarray:
+    """Its diagonal."""
+    if is_small(params):
+        return np.diagonal(sigma(setup, params))
+    return np.sum(factor(setup, params) ** 2, axis=1)
+
+
 def seen_spectra(setup: Setup, params: Any) -> Spectra:
     """(σ², θ²) of every unit at a point, from the covariance of the run's own noise."""
     W1, W2 = np.asarray(params["W1"]), np.asarray(params["W2"])
     # Σ/S of a batch, over κ/η, is that of one sample.
-    variance = np.diagonal(sigma(setup, params)) * common.learning_rate(setup) / kappa(setup)
+    variance = variances(setup, params) * common.learning_rate(setup) / kappa(setup)
     enter, leave = variance[: W1.size].reshape(W1.shape), variance[W1.size :].reshape(W2.shape)
     both = zip(enter.T, leave, W1.T, W2, strict=True)
     return [
@@ -72,10 +91,19 @@ def moved(params: Any, unit: int, lam: float) -> dict[str, Any]:
     return UNIT.move(params, amounts)
 
 
-def flow_at(setup: Setup, params: Any, unit: int) -> float:
-    """dC/dt there, from gradients; without the term of a finite step."""
+def all_moved(params: Any, lam: np.ndarray) -> dict[str, Any]:
+    """Every unit rescaled by its own λ.
+
+    To each it is as if it alone had been moved: no residual changes, and a unit's noise hangs on
+    residuals and its own weights.
+    """
+    return UNIT.move(params, lam)
+
+
+def flows_at(setup: Setup, params: Any) -> np.ndarray:
+    """dC/dt of every unit there, from gradients; without the term of a finite step."""
     flow = cases.here(setup, params, include_gd=False, symmetries=cases.UNITS)["units"]
-    return float(np.asarray(flow.total)[unit])
+    return np.asarray(flow.total)
 
 
 def closed_stars(setup: Setup, units: Spectra) -> np.ndarray:
@@ -116,4 +144,5 @@ def theorem(
         errata=errata,
         source=SOURCE,
         title=title,
+        narrow=True,
     )

@@ -23,10 +23,14 @@ from .._theorem import Control
 from . import _cases as cases
 from ._facts import kappa
 from ._orbit import (
+    DENSE,
     OTHER_NOISE,
     UNIT,
+    all_moved,
     closed_stars,
-    flow_at,
+    factor,
+    flows_at,
+    is_small,
     moved,
     points,
     seen_spectra,
@@ -42,12 +46,42 @@ FAR, NEAR = 0.7, 1e-4
 def covariances(setup: Setup, runs: Any) -> dict[str, Any]:
     """Σ at the moved point from Σ at the point."""
     p = points(runs)[-1]
-    return {"sigma": moved_noise(sigma(setup, p), UNIT.dense(p)[0], FAR)}
+    kept = looked_at(p)
+    generator = np.diag(first_unit(p)[kept])
+    return {"sigma": moved_noise(noise_among(setup, p, kept), generator, FAR)}
 
 
 def seen_covariances(runs: Any) -> dict[str, Any]:
     """Σ there."""
-    return {"sigma": sigma(runs["run"].setup, moved(points(runs)[-1], 0, FAR))}
+    p = points(runs)[-1]
+    there = moved(p, 0, FAR)
+    return {"sigma": noise_among(runs["run"].setup, there, looked_at(p))}
+
+
+def first_unit(params: Any) -> np.ndarray:
+    """The diagonal of A, for the rescaling of the first unit; A has nothing else."""
+    h = np.shape(params["W1"])[1]
+    ones = {name: np.ones(np.shape(p)) for name, p in params.items()}
+    image = UNIT.apply(ones, np.eye(h)[0])
+    return np.concatenate([np.ravel(image[name]) for name in sorted(params)])
+
+
+def looked_at(params: Any) -> np.ndarray:
+    """Parameters whose covariance is compared: all; of large nets the first unit's and others."""
+    size = sum(np.size(p) for p in params.values())
+    if is_small(params):
+        return np.arange(size)
+    mine = np.flatnonzero(first_unit(params))
+    spread = np.linspace(0, size - 1, max(DENSE - len(mine), len(mine))).astype(int)
+    return np.union1d(mine, spread)
+
+
+def noise_among(setup: Setup, params: Any, kept: np.ndarray) -> np.ndarray:
+    """Σ of these parameters; from a root of it where not all are."""
+    if is_small(params):
+        return sigma(setup, params)
+    rows = factor(setup, params)[kept]
+    return rows @ rows.T
 
 
 B1 = theorem(
@@ -72,8 +106,8 @@ def seen_pulls(runs: Any) -> dict[str, Any]:
     setup, found = runs["run"].setup, []
     for p in points(runs):
         stars = closed_stars(setup, seen_spectra(setup, p))
-        found.extend(flow_at(setup, p, j) / lam for j, lam in enumerate(stars))
-    return {"pull": np.asarray(found)}
+        found.append(flows_at(setup, p) / stars)
+    return {"pull": np.concatenate(found)}
 
 
 B2 = theorem(
@@ -114,9 +148,9 @@ def seen_distances(runs: Any) -> dict[str, Any]:
     """(C* − C)/λ* with C* from the moved parameters."""
     setup, found = runs["run"].setup, []
     for p in points(runs):
-        for j, lam in enumerate(closed_stars(setup, seen_spectra(setup, p))):
-            found.append((UNIT.charge(moved(p, j, lam))[j] - UNIT.charge(p)[j]) / lam)
-    return {"distance": np.asarray(found)}
+        lam = closed_stars(setup, seen_spectra(setup, p))
+        found.append((UNIT.charge(all_moved(p, lam)) - UNIT.charge(p)) / lam)
+    return {"distance": np.concatenate(found)}
 
 
 def away(key: int, mu: np.ndarray, lam: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -168,16 +202,17 @@ def seen_rates(runs: Any) -> dict[str, Any]:
     """−(dC/dt)/(C − C*) from gradients, at the points and next to their equilibria."""
     setup, far, near = runs["run"].setup, [], []
     for p in points(runs):
-        for j, lam in enumerate(closed_stars(setup, seen_spectra(setup, p))):
-            rest = UNIT.charge(moved(p, j, lam))[j]
-            far.append(_rate(setup, p, j, rest))
-            around = [_rate(setup, moved(p, j, lam + e), j, rest) for e in (NEAR, -NEAR)]
-            near.append(sum(around) / 2)
-    return {"slowest": np.asarray(far), "fastest": np.asarray(far), "local": np.asarray(near)}
+        lam = closed_stars(setup, seen_spectra(setup, p))
+        rest = UNIT.charge(all_moved(p, lam))
+        far.append(_rates(setup, p, rest))
+        around = [_rates(setup, all_moved(p, lam + e), rest) for e in (NEAR, -NEAR)]
+        near.append(sum(around) / 2)
+    far, near = np.concatenate(far), np.concatenate(near)
+    return {"slowest": far, "fastest": far, "local": near}
 
 
-def _rate(setup: Setup, params: Any, unit: int, rest: float) -> float:
-    return -flow_at(setup, params, unit) / float(UNIT.charge(params)[unit] - rest)
+def _rates(setup: Setup, params: Any, rest: np.ndarray) -> np.ndarray:
+    return -flows_at(setup, params) / (UNIT.charge(params) - rest)
 
 
 def printed_b4(key: int) -> Evidence:

@@ -1,5 +1,6 @@
 """Hidden units of a factorisation by theory: their noise, their charges, what pulls at them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,15 @@ def charges(params: Any) -> np.ndarray:
     return np.sum(params["W1"] ** 2, axis=-2) - np.sum(params["W2"] ** 2, axis=-1)
 
 
-def step_of(setup: Setup, params: Any) -> np.ndarray:
-    """The mean change of every unit's charge in one step."""
+def steps_of(setup: Setup, path: Sequence[Any]) -> np.ndarray:
+    """The mean change of every unit's charge in one step from each of these points, in all.
+
+    It is linear in noise, squares and squared gradients: they are summed first.
+    """
     lr, gamma, found = common.learning_rate(setup), decay(setup), []
-    squares = mean_squares(setup.problem, params)
-    for (noise, theta), mean in zip(spectra(setup.problem, params), squares, strict=True):
+    both = np.sum([np.asarray(spectra(setup.problem, p)) for p in path], axis=0)
+    squares = np.sum([mean_squares(setup.problem, p) for p in path], axis=0)
+    for (noise, theta), mean in zip(both, squares, strict=True):
         flow = noether_flow(MU, noise, theta, kappa(setup), gamma, mean, lr)
         # The flow is the small-step form; a step has (1 − 2ηγ)², exactly.
         found.append(lr * flow + 4 * (lr * gamma) ** 2 * flow.charge)

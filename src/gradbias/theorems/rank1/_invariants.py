@@ -40,9 +40,9 @@ def first(net: Any, params: Any) -> np.ndarray:
 def rest(net: Any, params: Any) -> np.ndarray:
     """The product of the other factors."""
     factors = [np.asarray(f) for f in net.factors(params)]
-    product = np.eye(factors[0].shape[1])
-    for factor in factors[1:]:
-        product = product @ factor
+    product = np.eye(factors[-1].shape[1])
+    for factor in factors[:0:-1]:  # from the outputs: no matrix of the hidden width
+        product = factor @ product
     return product
 
 

@@ -27,6 +27,7 @@ def both(setup: Setup) -> dict[str, Ensemble]:
     end = lr * float(np.max(cases.steps_of(setup)))
     moves = Diffusion(lr, LabelNoise(float(noise.std)), lr / 8)
     flow = setup.replace(dynamics=moves, until=Until(time=end), save_at=[0.0, end])
+    steps = setup.replace(save_at=[0, int(np.max(cases.steps_of(setup)))])
 
     def ensemble(first: Setup) -> Ensemble:
         def build(member: int) -> Setup:
@@ -34,7 +35,7 @@ def both(setup: Setup) -> dict[str, Ensemble]:
 
         return Ensemble(build, {"member": range(MEMBERS)})
 
-    return {"descent": ensemble(setup), "sde": ensemble(flow)}
+    return {"descent": ensemble(steps), "sde": ensemble(flow)}
 
 
 def ratios(runs: Any) -> dict[str, Any]:
