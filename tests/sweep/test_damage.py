@@ -67,7 +67,7 @@ def check(sound, tmp_path, name, content):
 @pytest.mark.parametrize("name", FILES)
 def test_flipped_bits_are_noticed(sound, tmp_path, name):
     content = (sound[0] / name).read_bytes()
-    for i, at in enumerate(flips(len(content), 8)):
+    for i, at in enumerate(flips(len(content), 3)):
         changed = bytearray(content)
         changed[at] ^= 1 << (i % 8)
         check(sound, tmp_path, name, bytes(changed))
@@ -84,7 +84,7 @@ def test_many_flipped_bits_are_noticed(sound, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("kept", [0, 1, 31, 32, -1000, -32, -1])
+@pytest.mark.parametrize("kept", [0, 31, -32, -1])
 def test_a_lost_end_is_noticed(sound, tmp_path, name, kept):
     check(sound, tmp_path, name, (sound[0] / name).read_bytes()[:kept])
 
