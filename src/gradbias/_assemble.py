@@ -1,4 +1,7 @@
-"""The chunks of a store as one NetCDF file, written piece by piece and opened lazily."""
+"""The chunks of a store as one NetCDF file, written piece by piece and opened lazily.
+
+Its checksum is looked at whenever a sweep opens it; what is read later is read from the same file.
+"""
 
 import errno
 import itertools
@@ -12,6 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ._checksum import append_checksum, check_file
 from ._grid import Grid
 from ._pieces import Piece, check_shape, status_and_end
 from ._store import Store, unfinished
@@ -47,6 +51,7 @@ def _opened(path: Path, key: str) -> xr.Dataset | None:
     if not path.exists():
         return None
     try:
+        check_file(path)
         found = xr.open_dataset(path, engine=ENGINE, decode_times=False, drop_variables=[])
     except Exception as error:  # whatever a damaged file makes the libraries below say
         warnings.warn(f"store: {path} is damaged ({error}): it is made again", stacklevel=6)
@@ -68,6 +73,7 @@ def _write(path: Path, store: Store, grid: Grid, skeleton: xr.Dataset, axis: str
         skeleton.assign_attrs(key=store.key).to_netcdf(temporary, engine=ENGINE)
         with h5netcdf.File(temporary, "a") as file:
             _fill(file, store, grid, axis, first)
+        append_checksum(temporary)
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)

@@ -54,11 +54,13 @@ class Ends(NamedTuple):
         goal: the excess loss at which it has converged; −∞ for never.
         limit: the clock at which its time is up.
         may_rest: does it stop where a segment ends as it began?
+        first: the loss at the start where its minimum is unknown, else None.
     """
 
     goal: Any
     limit: Any
     may_rest: Any
+    first: Any
 
 
 class Trail(NamedTuple):
@@ -167,8 +169,11 @@ def _segment(
     anyone = any_member(runs, how.side_by_side)
     target = jnp.where(anyone, piece.targets, piece.starts)
 
+    unknown = system.gap.unknown
+
     def advanced() -> State:
-        return stepper.advance(system, state, piece.starts, target, drive, ends.goal)
+        goal = jnp.full_like(ends.goal, -jnp.inf) if unknown else ends.goal
+        return stepper.advance(system, state, piece.starts, target, drive, goal)
 
     moved = advanced() if how.side_by_side else in_one_kernel(advanced)
     gap = jax.lax.cond(piece.checks, _gap, lambda system, params: jnp.inf, system, moved.params)
@@ -177,7 +182,12 @@ def _segment(
     rests = jax.lax.cond(rests & _least_same(moved, state), _same, _never, moved, state)
     code = jnp.where(rests, STATIONARY, RUNNING)
     code = jnp.where(moved.clock >= ends.limit, SPENT, code)
-    code = jnp.where(gap <= ends.goal, CONVERGED, code)
+    if unknown:
+        whole = system, stepper, moved, state, gap, ends
+        there = jax.lax.cond(piece.checks, _settled, lambda *_: jnp.asarray(False), *whole)
+    else:
+        there = gap <= ends.goal
+    code = jnp.where(there, CONVERGED, code)
     code = jnp.where(moved.code == RUNNING, code, moved.code)
     code = jnp.where(_finite(moved.params), code, DIVERGED).astype(state.code.dtype)
     kept = runs & (code != DIVERGED)
@@ -187,6 +197,23 @@ def _segment(
     arrives = kept & (state.clock < piece.targets) & (moved.clock == piece.targets)
     still = (piece.targets == piece.starts) & (kept | ~runs)
     return moved, jnp.where(runs, gap, jnp.inf), piece.saves & (arrives | still)
+
+
+def _settled(system: System, stepper: Stepper, moved: State, state: State, loss, ends: Ends) -> Any:
+    """Has the loss come to rest, where nobody knows how low it can get?
+
+    dL/dt = −‖∇L‖²: at this slope, as much time again would lower the loss by `left`. A slope that
+    is merely small is not enough (a start near a saddle, tiny steps): the run must have come from
+    a steeper place.
+    """
+    grads = decayed(
+        gradient(system.problem, system.net, moved.params), moved.params, stepper.weight_decay
+    )
+    way = jax.tree.map(jnp.subtract, moved.params, state.params)
+    length = (moved.clock - state.clock).astype(float)
+    rate = jnp.sqrt(_squared(grads)) * jnp.sqrt(_squared(way)) / length
+    left = rate * moved.clock.astype(float)
+    return (length > 0) & (left <= ends.goal) & (ends.first - loss > 10 * left)
 
 
 def _trail(state: State, values: dict[str, Any], here, gap, how: How) -> Trail:

@@ -17,6 +17,7 @@ from ._chunks import (
     plan_end,
     run_chunk,
     segments_that_fit,
+    slopes,
 )
 from ._members import Stack, block, bytes_of, fits_side_by_side, pick, stack
 from ._progress import Progress
@@ -105,9 +106,12 @@ class Ensemble:
         clock, never = (np.int64, NEVER) if self.counts else (np.float64, np.inf)
         limits = [never if s.limit is None else s.limit for s in self.setups]
         rests = np.asarray([start.dynamics.may_rest for start in starts])
-        self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests)
-        self.unlimited = np.asarray([s.limit is None for s in self.setups])
         self.params = stack_all([start.params for start in starts])
+        self.unknown, first = starts[0].system.gap.unknown, None
+        if self.unknown:
+            first = to_numpy(slopes(self.stack, self.params)).gap
+        self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests, first)
+        self.unlimited = np.asarray([s.limit is None for s in self.setups])
         self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
         if all(s.until.gap is None for s in self.setups):
@@ -238,7 +242,7 @@ class _Watch:
     def __init__(self, ensemble: Ensemble):
         members = len(ensemble.starts)
         self.ends, self.counts, self.unlimited = ensemble.ends, ensemble.counts, ensemble.unlimited
-        self.wanted = ensemble.wanted
+        self.wanted, self.unknown = ensemble.wanted, ensemble.unknown
         self.first_gaps, self.gaps = np.full(members, np.nan), np.full(members, np.nan)
         self.lowest, self.lowest_at = np.full(members, np.inf), np.zeros(members)
 
@@ -262,7 +266,7 @@ class _Watch:
         self.lowest = np.where(lower, gaps, self.lowest)
         self.lowest_at = np.where(lower, clocks, self.lowest_at)
         # Twice as many steps brought nothing: rounding keeps it above any smaller gap.
-        floor = (self.lowest <= 1e-20 * self.first_gaps) & self.unlimited
+        floor = (self.unknown | (self.lowest <= 1e-20 * self.first_gaps)) & self.unlimited
         floor &= (clocks > 2 * self.lowest_at + 10_000) & (states.code == RUNNING)
         if not floor.any():
             return states
@@ -275,7 +279,9 @@ class _Watch:
         """The fraction done, by the clock or by the gap, and a note."""
         goal, first = self.ends.goal, self.first_gaps
         fractions = np.where(self.unlimited, 0.0, states.clock / self.ends.limit)
-        falls = (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
+        falls = (
+            (not self.unknown) & (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             by_gap = np.log(first / self.gaps) / np.log(first / goal)
         fractions = np.maximum(fractions, np.where(falls, by_gap, 0.0))

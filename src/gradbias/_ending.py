@@ -6,34 +6,65 @@ from ._chunks import Slope, slopes
 from ._drive import Ensemble, Stop
 from ._status import Ending, Status
 from .dynamics._protocol import AT_REST, CONVERGED, DIVERGED, FAILED, FLOOR, SPENT, STATIONARY
+from .nets import Net
+from .nets._base import ChainNet
 from .numerics.precision import to_numpy
+from .problems import Problem, QuadraticProblem
+from .problems._population import PopulationExcess
+from .problems._regression import SpectralExcess
 
 CERTAIN = {
     CONVERGED: Ending.CONVERGED,
     DIVERGED: Ending.DIVERGED,
     FAILED: Ending.INTEGRATOR_FAILED,
 }
+UNCHANGED = 0.25  # of the squared gradient at the start: it is about what it was
+
+
+def at_own_minimum(problem: Problem, net: Net, gap: float) -> bool:
+    """Is this excess loss the least that a net of its width can have?
+
+    By Eckart, Young and Mirsky: s Vᵀθ has at most the rank of the narrowest layer, and what it
+    leaves of its target B is the tail of B's singular values.
+    """
+    if not isinstance(net, ChainNet) or len(net.chain) < 3:
+        return False
+    excess = problem.excess() if isinstance(problem, QuadraticProblem) else None
+    if isinstance(excess, SpectralExcess):
+        target = excess.B
+    elif isinstance(excess, PopulationExcess):
+        target = excess.s[:, None] * (excess.Vt @ excess.theta_star)
+    else:
+        return False
+    tail = np.linalg.svd(np.asarray(target), compute_uv=False)[min(net.chain[1:-1]) :]
+    least = float(excess.weight) * float(np.sum(tail * tail))
+    return least > 0 and gap <= (1 + 1e-6) * least
 
 
 def statuses(ensemble: Ensemble, stop: Stop) -> list[Status]:
     """Name the end of every member."""
     codes = [int(code) for code in stop.states.code]
-    steep = None
+    steep = first = None
     if ensemble.starts[0].system.gap.computable and not all(code in CERTAIN for code in codes):
         steep = to_numpy(slopes(ensemble.stack, stop.states.params))
-    return [
-        _status(ensemble, stop, m, None if steep is None else Slope(*(s[m] for s in steep)))
-        for m in range(len(codes))
-    ]
+        if STATIONARY in codes:
+            first = to_numpy(slopes(ensemble.stack, ensemble.params))
+    return [_status(ensemble, stop, m, _of(steep, m), _of(first, m)) for m in range(len(codes))]
 
 
-def _status(ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None) -> Status:
+def _of(slopes: Slope | None, member: int) -> Slope | None:
+    return None if slopes is None else Slope(*(value[member] for value in slopes))
+
+
+def _status(
+    ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None, first: Slope | None
+) -> Status:
     setup, clock = ensemble.setups[member], stop.clocks[member].item()
     dynamics, code = setup.dynamics, int(stop.states.code[member])
     used_up = Ending.REACHED_STEPS if dynamics.axis == "step" else Ending.REACHED_TIME
     ending = Ending.INTEGRATOR_FAILED if code > AT_REST else CERTAIN.get(code)
     if ending is None and steep is not None and not dynamics.at_minimum:
-        ending = _at_rest(ensemble, stop, member, steep)
+        ending = _at_rest(ensemble, stop, member, steep, first)
     if ending is None:
         ending = used_up
     if ending is used_up and setup.limit is not None:
@@ -44,19 +75,28 @@ def _status(ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None) ->
     return Status(ending, at, dynamics.axis, setup.until.gap is not None, reason)
 
 
-def _at_rest(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> Ending | None:
+def _at_rest(
+    ensemble: Ensemble, stop: Stop, member: int, steep: Slope, first: Slope | None
+) -> Ending | None:
     """Where the gradient vanishes, far from the minimum or close to it; None if it does not."""
     setup, code = ensemble.setups[member], int(stop.states.code[member])
     known = ensemble.starts[member].system.gap.excess is not None
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
     elapsed = float(setup.dynamics.time(np.asarray([stop.states.clock[member]]))[0])
+    asleep = code == STATIONARY and asked and first is not None
+    if asleep and steep.squared > UNCHANGED * first.squared and steep.gap > 0.5 * first.gap:
+        return Ending.STEPS_TOO_SMALL
     # dL/dt = −‖∇L‖²: at this slope, how much of the gap would all the time so far remove?
     slow = steep.squared * elapsed < 1e-6 * steep.gap
     flat = slow and steep.gap > 1e-10 * stop.first_gaps[member]
+    if ensemble.unknown:  # how far it is from the minimum, nobody knows
+        flat = steep.squared * elapsed < 1e-6 * (stop.first_gaps[member] - steep.gap)
     # A step that is merely small is not a saddle: there the layers hide a gradient that θ has.
     hidden = steep.squared < 1e-6 * steep.in_theta
     if flat and hidden and known and not decays:
-        return Ending.STUCK_AT_A_SADDLE
+        if not at_own_minimum(setup.problem, setup.net, float(steep.gap)):
+            return Ending.STUCK_AT_A_SADDLE
+        return Ending.STATIONARY if asked else None
     if code != SPENT and (flat or decays):
         return Ending.STATIONARY if asked else None
     if code == FLOOR or (code == STATIONARY and asked):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ._checksum import with_checksum, without_checksum
 from ._plain import NotPlain, decode, encode
 from ._run import Run
 from ._status import Ending, Status
@@ -24,7 +25,7 @@ def write(run: Run, path: str | os.PathLike[str]) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"path: the folder {path.parent} does not exist")
     # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
-    content = _content(run)
+    content = with_checksum(_content(run))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
@@ -67,8 +68,8 @@ def read(path: str | os.PathLike[str]) -> Run:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"path: there is no file {path}")
-    content = path.read_bytes()
     try:
+        content = without_checksum(path.read_bytes())
         data = xr.load_dataset(io.BytesIO(content), engine=ENGINE)
         stored = xr.load_dataset(io.BytesIO(content), engine=ENGINE, group="about")
         return _run(data, stored)

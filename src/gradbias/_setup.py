@@ -31,8 +31,9 @@ class Until:
     Attributes:
         steps: a number of steps (Descent).
         time: gradient-flow time; for Descent the sum of the learning rates.
-        gap: the loss above its minimum on clean labels (the loss itself where the minimum is
-            unknown).
+        gap: the loss above its minimum on clean labels. Where the minimum is unknown
+            (`gb.Samples` without `minimum=`), what as much time again would lower the loss by, at
+            the slope where the run is.
         check_every: Descent looks at the gap on steps divisible by this, so that where it stops
             does not depend on how the run is cut into pieces.
     """

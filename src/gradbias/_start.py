@@ -75,7 +75,9 @@ def _system(problem: Any, net: Net, computable: bool, tally: Any, like: Start | 
         if known.problem is problem and known.net is net:
             return known
     linear = isinstance(net, LinearNet) and isinstance(problem, Quadratic)
-    return System(problem, net, Gap(problem.excess() if linear else None, computable), tally)
+    if linear:
+        return System(problem, net, Gap(problem.excess(), computable), tally)
+    return System(problem, net, Gap(None, computable, problem.least), tally)
 
 
 def _in_basis(setup: Setup, found: Reduction, like: Start | None) -> Dynamics | None:

@@ -15,6 +15,7 @@ class Ending(enum.IntEnum):
     STATIONARY = 5
     DIVERGED = 6
     INTEGRATOR_FAILED = 7
+    STEPS_TOO_SMALL = 8
 
     @property
     def words(self) -> str:
@@ -23,7 +24,10 @@ class Ending(enum.IntEnum):
 
 
 SENTENCES = {
-    Ending.CONVERGED: "The excess loss reached the gap that was asked for.",
+    Ending.CONVERGED: (
+        "The excess loss reached the gap that was asked for; where the minimum is unknown, as much "
+        "time again would lower the loss by less than it."
+    ),
     Ending.CONVERGED_TO_TOLERANCE: (
         "The excess loss no longer falls at this integrator's tolerance, or in double precision; "
         "a smaller rtol and atol in Flow, or a larger gap in Until, would end in `converged`."
@@ -34,12 +38,18 @@ SENTENCES = {
         "The gradient vanishes far from zero excess loss. Probable causes: (1) the init is zero or "
         "very small, and the run needs more time to leave the origin; (2) the init is balanced "
         "with the wrong orientation and flows into a saddle; (3) a layer is narrower than the rank "
-        "of the solution."
+        "of the solution, and the run came to a saddle of that net."
+    ),
+    Ending.STEPS_TOO_SMALL: (
+        "A step no longer changes the parameters, in double precision, although the gradient is "
+        "about what it was at the start. Use a larger learning rate, or another start if this "
+        "one was at rest."
     ),
     Ending.STATIONARY: (
         "The gradient of the objective vanishes, and the gap that was asked for is not reached: "
-        "with weight decay the minimum of the objective lies above that of the loss; for a "
-        "non-linear net it may be a local minimum."
+        "with weight decay the minimum of the objective lies above that of the loss; a net that "
+        "is narrower than the rank of the solution cannot reach it; for a non-linear net it may be "
+        "a local minimum."
     ),
     Ending.DIVERGED: (
         "The parameters became infinite; the state before is kept. Use a smaller learning rate "

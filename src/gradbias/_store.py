@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ._checksum import Damaged, with_checksum, without_checksum
 from ._environment import Environment
 from ._grid import Grid
 from ._layout import Chunk
@@ -48,22 +49,17 @@ class Store:
         self.path.mkdir(parents=True, exist_ok=True)
         self._sweep_up()
         content = _content(grid, table, chunks)
-        self.key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        self.key = _hash(content)
         stored = self._stored()
         if stored is None:
             environment = Environment.here()._asdict()
-            text = _in_lines({**content, "key": self.key, "environment": environment})
+            about = {**content, "key": self.key, "environment": environment}
+            text = _in_lines({**about, "checksum": _hash(about)})
             write(self.path / "sweep.json", text.encode())
         elif stored.get("key") != self.key:
             raise ValueError(_first_difference(self.path, stored, content, grid))
         else:
-            changed = Environment(**stored["environment"]).difference(Environment.here())
-            if changed:
-                warnings.warn(
-                    f"store: {self.path} was begun elsewhere ({changed}): the chunks that are "
-                    "computed now may differ from those in the last bits",
-                    stacklevel=4,
-                )
+            self._warn_of_environment(stored.get("environment"))
 
     def file(self, chunk: Chunk) -> Path:
         """Where a chunk is, or will be."""
@@ -86,9 +82,7 @@ class Store:
 
     def get(self, chunk: Chunk) -> Piece:
         """The results of a chunk."""
-        content = self.file(chunk).read_bytes()
-        if content[-32:] != hashlib.sha256(content[:-32]).digest():
-            raise ValueError("its checksum does not fit")
+        content = without_checksum(self.file(chunk).read_bytes())
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             if str(found["key"]) != f"{self.key} {chunk.number}":
                 raise ValueError("it belongs to another sweep, or elsewhere in this one")
@@ -105,8 +99,7 @@ class Store:
         arrays = {f"value {name}": values for name, values in piece.values.items()}
         key, dims, buffer = f"{self.key} {chunk.number}", json.dumps(piece.dims), io.BytesIO()
         np.savez(buffer, key=key, dims=dims, status=piece.status, stopped=piece.stopped, **arrays)  # pyright: ignore[reportArgumentType]
-        buffer.write(hashlib.sha256(buffer.getbuffer()).digest())  # zip files may have a tail
-        write(self.file(chunk), buffer.getbuffer())
+        write(self.file(chunk), with_checksum(buffer.getbuffer()))
 
     def said(self) -> str:
         """Which chunks are stored, in words."""
@@ -118,18 +111,33 @@ class Store:
             f"({_ranges(there)}); the same call resumes"
         )
 
+    def _warn_of_environment(self, stored: Any) -> None:
+        """Other machines and versions may give other bits."""
+        here = Environment.here()
+        if not isinstance(stored, dict) or set(stored) != set(here._asdict()):
+            changed: str | None = "its sweep.json does not say where"
+        else:
+            changed = Environment(**stored).difference(here)
+        if changed:
+            warnings.warn(
+                f"store: {self.path} was begun elsewhere ({changed}): the chunks that are "
+                "computed now may differ from those in the last bits",
+                stacklevel=5,
+            )
+
     def _stored(self) -> dict[str, Any] | None:
         file = self.path / "sweep.json"
         try:
             stored = json.loads(file.read_text(encoding="utf-8"))
             if stored["format"] != FORMAT:
                 raise ValueError(f"it has format {stored['format']}, this version reads {FORMAT}")
+            _check_description(stored)
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"store: {file} is not a description of a sweep ({error}): choose another folder, "
-                "or remove this one"
+                "or remove this file; chunks beside it that belong to the sweep are kept"
             ) from error
         return stored
 
@@ -198,6 +206,20 @@ def _content(grid: Grid, table: Table, chunks: list[Chunk]) -> dict[str, Any]:
         "members": table.as_json(),
         "chunks": [[chunk.group.size, chunk.members] for chunk in chunks],
     }
+
+
+def _hash(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _check_description(stored: dict[str, Any]) -> None:
+    """Raise Damaged if `sweep.json` is not what was written."""
+    about = dict(stored)
+    checksum = about.pop("checksum", None)
+    content = {n: value for n, value in about.items() if n not in ("key", "environment")}
+    whole = checksum is None or _hash(about) == checksum  # one without it, by its key alone
+    if not whole or _hash(content) != about.get("key"):
+        raise Damaged("its checksum does not fit")
 
 
 def _in_lines(content: Any, depth: int = 3) -> str:

@@ -44,18 +44,32 @@ class Gap(Module):
     Attributes:
         excess: the map of a quadratic problem on a linear net, else None.
         computable: is the loss known at all? A non-linear net in expectation has none: infinite.
+        least: what the loss cannot be below; None if that is not known.
     """
 
     excess: Any
     computable: bool = eqx.field(static=True)
+    least: Any = None
+
+    @property
+    def unknown(self) -> bool:
+        """Does nobody know how low the loss can get? A small value then says nothing."""
+        return self.computable and self.excess is None and self.least is None
 
     def __call__(self, problem, net, params) -> Any:
         if not self.computable:
             return jnp.asarray(jnp.inf)
         if self.excess is None:
-            return problem.net_loss(net, params)
+            return self._above(problem.net_loss(net, params))
         theta = net.predictor(params)
         return self.excess(theta[:, None] if theta.ndim == 1 else theta)
+
+    def _above(self, loss) -> Any:
+        if self.least is None:
+            return loss
+        above = loss - self.least
+        # Below what was said to be the minimum: how far above the true one it is, nobody knows.
+        return jnp.where(above < -1e-9 * abs(self.least) - 1e-15, jnp.nan, above)
 
 
 class System(Module):

@@ -3,10 +3,12 @@
 import hashlib
 import importlib
 import inspect
+import io
 import json
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from .._checksum import Damaged, with_checksum, without_checksum
 from .._foretold import sweep
 from .._run import Run
 from .._setup import Setup
@@ -57,14 +60,18 @@ def computed(
     name = f"{figure.id}-{_digest(figure, settings)}"
     kept = store / f"{name}.nc"
     if kept.exists():
-        with xr.open_dataset(kept, engine=ENGINE) as data:
-            return data.load()
+        try:
+            content = without_checksum(kept.read_bytes())
+        except Damaged as error:
+            warnings.warn(f"{kept} is damaged ({error}): it is computed again", stacklevel=2)
+        else:
+            return xr.load_dataset(io.BytesIO(content), engine=ENGINE)
     store.mkdir(parents=True, exist_ok=True)
     bench = store / name
     data = _timed(figure, settings, Lab(bench, progress))
     temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
     # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
-    temporary.write_bytes(_plain(data).to_netcdf(engine=ENGINE))
+    temporary.write_bytes(with_checksum(_plain(data).to_netcdf(engine=ENGINE)))
     os.replace(temporary, kept)
     shutil.rmtree(bench, ignore_errors=True)  # its sweeps are in the result now
     return data

@@ -1,6 +1,9 @@
 """Float64 for the library, whatever the caller's global flag says."""
 
+import contextlib
 import functools
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -13,6 +16,27 @@ from .programs import keyed_by
 
 P = ParamSpec("P")
 R = TypeVar("R")
+STRICT = (
+    "jax_debug_nans",
+    "jax_debug_infs",
+    "jax_transfer_guard",
+    "jax_transfer_guard_host_to_device",
+    "jax_transfer_guard_device_to_device",
+    "jax_transfer_guard_device_to_host",
+)
+USUAL = (None, False, "allow")
+NOTHING = contextlib.nullcontext()
+
+_forked = False  # is this process a copy of one in which jax had started?
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked |= bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", True))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def float64() -> AbstractContextManager[None]:
@@ -38,7 +62,8 @@ def host(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def on_host(*args: P.args, **kwargs: P.kwargs) -> R:
-        with jax.enable_x64(True), keyed_by(args, kwargs):
+        _refuse_fork()
+        with jax.enable_x64(True), _own_rules(), keyed_by(args, kwargs):
             return function(*args, **kwargs)
 
     return on_host
@@ -49,10 +74,35 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def within(*args: P.args, **kwargs: P.kwargs) -> R:
-        with jax.enable_x64(True):
+        _refuse_fork()
+        with jax.enable_x64(True), _own_rules():
             return function(*args, **kwargs)
 
     return within
+
+
+def _refuse_fork() -> None:
+    if _forked:
+        raise RuntimeError(
+            "this process was forked from one in which jax had started, and jax would wait "
+            "for threads that are not here: start processes with multiprocessing's method "
+            '"spawn" or "forkserver", or let gb.sweep(…, executor=4) do it'
+        )
+
+
+def _own_rules() -> AbstractContextManager[Any]:
+    """Without jax's tools to find errors in a program, which would find what is none.
+
+    Numbers that are not finite are answers here (a run that diverged, a row that was not
+    measured), and NumPy arrays are handed to compiled code on purpose.
+    """
+    if not any(getattr(jax.config, name) not in USUAL for name in STRICT):
+        return NOTHING
+    rules = contextlib.ExitStack()
+    rules.enter_context(jax.debug_nans(False))
+    rules.enter_context(jax.debug_infs(False))
+    rules.enter_context(jax.transfer_guard("allow"))
+    return rules
 
 
 def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:

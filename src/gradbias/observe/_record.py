@@ -72,10 +72,11 @@ def _own_name(f: Any) -> str:
 
 
 def _checked_name(name: Any) -> None:
-    if not isinstance(name, str) or not name.strip() or "/" in name or name in _AXES:
+    wrong = not isinstance(name, str) or not name.strip() or "/" in name or "\0" in name
+    if wrong or name in (*_AXES, ".", ".."):
         raise ValueError(
-            "record must have names that are non-empty strings without '/', other than "
-            f"{' and '.join(map(repr, _AXES))}, got {name!r:.80}"
+            "record must have names that are non-empty strings without '/' and '\\0', other than "
+            f"'.', '..', {' and '.join(map(repr, _AXES))}, got {name!r:.80}"
         )
 
 

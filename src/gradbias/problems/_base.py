@@ -35,6 +35,11 @@ class Problem(Value):
     def vector(self) -> bool:
         """Were the labels given as a vector? Predictors are then vectors at the public edge."""
 
+    @property
+    def least(self) -> Any:
+        """What the loss of no net can be below; None if that is not known."""
+        return None
+
     @abc.abstractmethod
     def loss(self, theta) -> Any:
         """The loss of the linear predictor `theta`, (d, k) or (d,)."""
@@ -121,6 +126,10 @@ class Quadratic(Module):
 
 class QuadraticProblem(Problem, Quadratic):
     """Squared loss: the gradient lives in predictor space and the minimum is known."""
+
+    @property
+    def least(self) -> Any:
+        return 0.0
 
     @property
     @abc.abstractmethod

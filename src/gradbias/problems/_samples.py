@@ -23,17 +23,33 @@ class Samples(FiniteData):
             vectors (k,), or scalars when Y is (n,).
         X: (n, d) data.
         Y: (n, k) or (n,) labels.
+        minimum: what L cannot be below, 0.0 for most losses; a run has converged when it is within
+            `until.gap` of it. Where it is not given, a run has converged when its gradient is so
+            small that as much time again would lower the loss by less than the gap.
     """
 
     per_sample: Callable[[Any, Any], Any] = eqx.field(static=True)
     X: Any
     Y: Any
+    minimum: Any
 
-    def __init__(self, loss: Callable[[Any, Any], Any], X: ArrayLike, Y: ArrayLike):
+    def __init__(
+        self,
+        loss: Callable[[Any, Any], Any],
+        X: ArrayLike,
+        Y: ArrayLike,
+        minimum: float | None = None,
+    ):
         if not callable(loss):
             raise ValueError(f"loss must be a function of (output, y), got {loss!r:.80}")
         self.per_sample = loss
         self.X, self.Y = checked_data(X, Y)
+        known = minimum is not None
+        self.minimum = np.asarray(checks.number("minimum", minimum)) if known else None
+
+    @property
+    def least(self) -> Any:
+        return self.minimum
 
     def loss(self, theta) -> Any:
         matrix = self.as_predictor(theta)

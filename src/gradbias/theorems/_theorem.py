@@ -119,6 +119,14 @@ class Theorem:
     slow: bool = False
     narrow: bool = False
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A theorem of a paper travels as its id: its functions need not be picklable."""
+        from ._registry import known
+
+        if known().get(self.id) is self:
+            return _known, (self.id,)
+        return super().__reduce_ex__(protocol)
+
     def __post_init__(self) -> None:
         if not ID.fullmatch(self.id):
             raise ValueError(f'id must look like "paper.thm1", got {self.id!r}')
@@ -182,3 +190,10 @@ class Theorem:
 
     def __repr__(self) -> str:
         return f"Theorem({self.id!r})"
+
+
+def _known(theorem_id: str) -> Theorem:
+    """The theorem of this id, in the process that asks."""
+    from ._registry import known
+
+    return known()[theorem_id]
