@@ -171,7 +171,7 @@ def _class_items(kind: type) -> Items:
     members = getattr(kind, "__members__", {}) if isinstance(kind, enum.EnumType) else {}
     for name, member in members.items():
         yield name, member.value
-    for name, item in list(vars(kind).items()):
+    for name, item in sorted(vars(kind).items()):
         of_enum = isinstance(kind, enum.EnumType) and (name in members or _is_sunder(name))
         if name not in _OF_CLASSES and not of_enum and not isinstance(item, _NOWHERE):
             yield name, item
@@ -235,7 +235,7 @@ def _own_instance(value: Any) -> Items:
     if isinstance(value, (*_CONTAINERS, *PLAIN)):
         yield "items", _plain(value)
     elif any(not base.__flags__ & _HEAP and base is not object for base in kind.__mro__):
-        yield "state", _reduced(value)
+        yield from ((f"pickled {name}", part) for name, part in _reduced_items(value))
     yield from _state(value)
 
 
