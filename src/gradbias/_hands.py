@@ -17,6 +17,8 @@ from ._pieces import Piece
 from ._pool import own_pool
 from ._roster import Roster
 from ._travel import Packed, pack
+from .numerics.fingerprint import imported_parts
+from .numerics.programs import code_in
 
 WAITING_BYTES = 2**28  # of jobs that were handed to an executor and are not done
 WAITING = 1000  # jobs
@@ -111,7 +113,10 @@ class _Handed:
 
     def _submit(self, chunk: Chunk, patience: float | None) -> None:
         starts, group = chunk.starts(self.roster), chunk.group
-        job = Job(starts, len(chunk.members), group.own, self.sweep, patience)
+        imported = imported_parts(code_in([start.setup for start in starts]).values())
+        job = Job(
+            starts, len(chunk.members), group.own, self.sweep, patience, tuple(imported.items())
+        )
         content = pack(job, self.packed)
         with warnings.catch_warnings():
             # That a job is large is no news to dask's user, who cannot change it.

@@ -11,6 +11,7 @@ from ._environment import Environment
 from ._pieces import Piece, piece_of
 from ._progress import Progress
 from ._simulate import Own, run_members
+from .numerics.fingerprint import changed_parts
 from .numerics.precision import in_float64
 from .numerics.programs import keyed_by
 
@@ -24,6 +25,7 @@ class Job(NamedTuple):
         own: in what the members of their group differ.
         sweep: the name of the sweep, by which it may be given up.
         patience: seconds after which to say how long it will take instead; None for never.
+        imported: what the members' code takes from modules that a worker imports for itself.
     """
 
     starts: list[Start]
@@ -31,6 +33,16 @@ class Job(NamedTuple):
     own: Own
     sweep: str
     patience: float | None = None
+    imported: tuple[tuple[str, str], ...] = ()
+
+    def check_imports(self) -> None:
+        """Refuse to work with modules that are not those of the process that asks."""
+        for name in changed_parts(dict(self.imported)):
+            raise ValueError(
+                f"executor: {name.replace(':', '.')} is not the same on the worker, which imports "
+                "it from its file: there it was changed, or here after the import. Save the file "
+                "and start anew, or hand the value over as a field or an argument"
+            )
 
 
 class Finished(NamedTuple):

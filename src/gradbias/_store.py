@@ -157,7 +157,7 @@ def refuse_unseen(unseen: dict[str, str]) -> None:
     """
     for path, why in unseen.items():
         raise ValueError(
-            f"store: {path.rpartition('.')[0] or path} {why}, so that a store cannot tell whether "
+            f"store: {path} {why}, so that a store cannot tell whether "
             "results still belong to this sweep. Hand the value over as an argument, a field or a "
             "variable of an enclosing function, or sweep without a store"
         )

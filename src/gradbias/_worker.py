@@ -50,6 +50,7 @@ def work(content: bytes) -> Any:
     except Exception as error:
         return Failure.of(error, "the worker cannot read its work")
     try:
+        job.check_imports()
         with one_blas_thread():
             return perform(job)
     except Exception as error:

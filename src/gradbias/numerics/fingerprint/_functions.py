@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ._libraries import is_library
+from ._libraries import is_library, module_is_library
 from ._references import Chain, Import, references
 from ._unseen import Unseen, unseen_name
 
@@ -44,7 +44,7 @@ def function_items(function: types.FunctionType) -> Items:
     refers = references(code)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     for chain in sorted(refers.cells):
-        found.update(_resolved(chain, _content(cells[chain[0]])))
+        found.update(_resolved(chain, cell_content(cells[chain[0]])))
     if not library:  # its globals change only with a version
         space = function.__globals__
         for chain in sorted(refers.globals):
@@ -59,7 +59,8 @@ def function_items(function: types.FunctionType) -> Items:
         yield from ((n.strip("_"), v) for n, v in vars(function).items() if n not in METADATA)
 
 
-def _content(cell: types.CellType) -> Any:
+def cell_content(cell: types.CellType) -> Any:
+    """What an enclosing function put there."""
     try:
         return cell.cell_contents
     except ValueError:  # not assigned yet
@@ -72,18 +73,22 @@ def _resolved(chain: Chain, value: Any) -> Items:
     while left and isinstance(value, types.ModuleType) and not is_library(value):
         taken.append(left.pop(0))
         value = getattr(value, taken[-1], Absent())
-    if isinstance(value, types.ModuleType) and is_library(value):
-        yield ".".join(taken), value
-    elif not isinstance(value, types.BuiltinFunctionType | type) or not is_library(value):
-        yield ".".join(taken), value
-        return
-    base = getattr(value, "__name__", "")
-    if not isinstance(value, types.ModuleType):
-        base = f"{value.__module__}.{value.__qualname__}"
-        yield ".".join(taken), value
-    hidden = unseen_name(base, tuple(left))
+    yield ".".join(taken), value
+    if isinstance(value, types.ModuleType):
+        base = value.__name__ if is_library(value) else ""
+    else:
+        base = _library_name(value)
+    hidden = unseen_name(base, tuple(left)) if base else None
     if hidden is not None:
         yield hidden
+
+
+def _library_name(value: Any) -> str:
+    """The full name of a library's function or class, as far as it has one."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or not module_is_library(module):
+        return ""
+    return f"{module}.{name}"
 
 
 def _imported(imported: Import, space: dict[str, Any]) -> Items:

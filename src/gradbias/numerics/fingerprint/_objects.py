@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import sys
 import types
 import weakref
 from typing import Any
@@ -48,6 +49,8 @@ _ATTRIBUTES = {
     functools.partial: ("func", "args", "keywords"),
     types.MethodType: ("__func__", "__self__"),
     types.CellType: ("cell_contents",),
+    types.UnionType: ("__args__",),
+    types.GenericAlias: ("__origin__", "__args__"),
     slice: ("start", "stop", "step"),
     range: ("start", "stop", "step"),
 }
@@ -63,6 +66,8 @@ def describe(value: Any) -> Node:
     if isinstance(value, np.generic | np.ndarray) or checks.is_jax(value):
         return _array(value)
     if kind is types.FunctionType:
+        if is_exported(value):
+            return full_name(value), None
         return function_line(value), function_items(value)
     if isinstance(value, Unseen | Absent):
         return "not defined" if isinstance(value, Absent) else f"not seen: {value.why}", None
@@ -171,7 +176,7 @@ def _class_items(kind: type) -> Items:
     members = getattr(kind, "__members__", {}) if isinstance(kind, enum.EnumType) else {}
     for name, member in members.items():
         yield name, member.value
-    for name, item in list(vars(kind).items()):
+    for name, item in sorted(vars(kind).items()):
         of_enum = isinstance(kind, enum.EnumType) and (name in members or _is_sunder(name))
         if name not in _OF_CLASSES and not of_enum and not isinstance(item, _NOWHERE):
             yield name, item
@@ -212,7 +217,7 @@ def _instance(value: Any) -> Node:
         return full_name(kind), _own_instance(value)
     if isinstance(value, _CONTAINERS):
         return full_name(kind), iter((("items", _plain(value)), *_state(value)))
-    if _is_exported(value):
+    if is_exported(value):
         return full_name(value), None
     if callable(getattr(value, "__wrapped__", None)):
         return full_name(kind), _wrapper_items(value)
@@ -235,7 +240,7 @@ def _own_instance(value: Any) -> Items:
     if isinstance(value, (*_CONTAINERS, *PLAIN)):
         yield "items", _plain(value)
     elif any(not base.__flags__ & _HEAP and base is not object for base in kind.__mro__):
-        yield "state", _reduced(value)
+        yield from ((f"pickled {name}", part) for name, part in _reduced_items(value))
     yield from _state(value)
 
 
@@ -268,10 +273,8 @@ def _cached_names(kind: type) -> frozenset[str]:
     return frozenset(name for name, item in both if isinstance(item, functools.cached_property))
 
 
-def _is_exported(value: Any) -> bool:
+def is_exported(value: Any) -> bool:
     """Is this object a library's own, found there under its name?"""
-    import sys
-
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     name = name or getattr(value, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not module_is_library(module):
@@ -325,7 +328,5 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _is_ours(kind: type) -> bool:
-    import sys
-
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return bool(file_is_library(file)) and file.startswith(OURS)

@@ -30,6 +30,7 @@ class Walk:
         unseen: paths of what cannot be followed, and why.
         functions: the user's own functions without such parts.
         kinds: the user's own classes.
+        code: the user's own functions and classes, all of them.
         arrays: all arrays, by identity.
     """
 
@@ -37,6 +38,7 @@ class Walk:
         self.unseen: dict[str, str] = {}
         self.functions: list[Function] = []
         self.kinds: list[type] = []
+        self.code: list[Any] = []
         self.arrays: dict[int, Any] = {}
         self._said: list[tuple[str, str]] = []
         self._paths: dict[str, str] = {}  # by digest
@@ -118,9 +120,10 @@ class Walk:
         elif closed:
             self._paths[done] = frame.path
         self._known[id(frame.value)] = frame.value, first or frame.path, done, frame.known
-        own = isinstance(frame.value, types.FunctionType) and not is_library(frame.value)
-        if own and closed and frame.known:
-            self.functions.append(Function(frame.value, done))
+        if isinstance(frame.value, types.FunctionType | type) and not is_library(frame.value):
+            self.code.append(frame.value)
+            if closed and frame.known and isinstance(frame.value, types.FunctionType):
+                self.functions.append(Function(frame.value, done))
         if frames:
             parent = frames[-1]
             parent.parts.append(f"{parent.waiting} {done}")
