@@ -9,7 +9,11 @@ SETTINGS := OPENBLAS_NUM_THREADS=1 JAX_COMPILATION_CACHE_DIR="$(CURDIR)/.cache/j
 # Two processes, a file in one of them: tests of a file share what they compile.
 TOGETHER := -n 2 --dist loadfile
 
-.PHONY: help verify test test-torch bench docs readme lint fix clean
+# Of `make fuzz`: how long, and one case again.
+SECONDS := 60
+SEED :=
+
+.PHONY: help verify test test-torch fuzz bench docs readme lint fix clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +28,9 @@ test: lint  ## lint, types and the quick tests, then a smoke set with jax's glob
 test-torch: .venv/installed-dev .venv/installed-bench  ## the tests of gradbias.torch; installs PyTorch for itself
 	$(BIN)/basedpyright src/gradbias/torch
 	$(SETTINGS) $(BIN)/pytest -q $(TOGETHER) -m "not slow" tests/torch_models
+
+fuzz: .venv/installed-dev  ## random setups against NumPy and damaged stores, SECONDS=300 or SEED=descent:17
+	$(SETTINGS) JAX_PLATFORMS=cpu PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FUZZ)
 
 bench: .venv/installed-bench  ## time it against the same loops in PyTorch, write out/bench.json
 	$(SETTINGS) $(BIN)/python -m benchmarks --out out $(BENCH)

@@ -1,0 +1,118 @@
+"""The same runs in plain NumPy and SciPy, and how far rounding alone moves them."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.integrate
+
+from reference import PREDICTORS, linear_gradient
+
+from .draw import Case
+
+HUGE = 1e8  # beyond this a run counts as on its way to infinity
+
+
+class Path(NamedTuple):
+    """States at the saved steps or times.
+
+    Attributes:
+        states: by name, with the saves in front.
+        thetas: the predictors.
+        slack: by name, how far a change of all inputs by their rounding moves these.
+    """
+
+    states: dict[str, np.ndarray]
+    thetas: np.ndarray
+    slack: dict[str, np.ndarray]
+
+
+def descent(case: Case, saves: list[int]) -> Path | None:
+    """Steps by hand; None if they run away."""
+    return _with_slack(case, lambda one: _steps(one, saves))
+
+
+def flow(case: Case, saves: list[float]) -> Path | None:
+    """Gradient flow by an implicit method of SciPy; None if it fails or runs away."""
+    return _with_slack(case, lambda one: _integrated(one, saves))
+
+
+def _with_slack(case: Case, run) -> Path | None:
+    with np.errstate(all="ignore"):
+        states = run(case)
+        if states is None:
+            return None
+        slack = {name: np.zeros(()) for name in (*states, "theta")}
+        thetas = _thetas(case, states)
+        for seed in range(2):
+            other = run(_nudged(case, seed))
+            if other is None:
+                return None
+            moved = {name: np.abs(other[name] - states[name]).max() for name in states}
+            moved["theta"] = np.abs(_thetas(case, other) - thetas).max()
+            slack = {name: np.maximum(slack[name], moved[name]) for name in slack}
+    return Path(states, thetas, slack)
+
+
+def _nudged(case: Case, seed: int) -> Case:
+    """All numbers changed by about their last digit."""
+    rng = np.random.default_rng(seed)
+
+    def nudge(array):
+        return array * (1 + 4e-16 * rng.choice([-1.0, 0.0, 1.0], size=np.shape(array)))
+
+    params = {name: nudge(value) for name, value in case.params.items()}
+    return case._replace(X=nudge(case.X), Y=nudge(case.Y), params=params)
+
+
+def _thetas(case: Case, states: dict[str, np.ndarray]) -> np.ndarray:
+    predictor = PREDICTORS[type(case.net).__name__][0]
+    count = len(next(iter(states.values())))
+    return np.stack([predictor({n: v[i] for n, v in states.items()}) for i in range(count)])
+
+
+def _steps(case: Case, saves: list[int]) -> dict[str, np.ndarray] | None:
+    kind, params = type(case.net).__name__, dict(case.params)
+    velocity = {name: np.zeros_like(value) for name, value in params.items()}
+    rows, kept = np.arange(len(case.X)), []
+    for k in range(saves[-1] + 1):
+        if k in saves:
+            kept.append(params)
+            if not all(np.abs(value).max(initial=0.0) < HUGE for value in params.values()):
+                initial = max(np.abs(value).max(initial=0.0) for value in case.params.values())
+                if not initial >= HUGE or k > 0:
+                    return None
+        if k == saves[-1]:
+            break
+        some = rows if case.indices is None else case.indices[k]
+        labels = case.Y[some] if case.noise is None else case.Y[some] + case.noise[k]
+        scale = case.weight * len(case.X) / len(some)
+        grads = linear_gradient(kind, params, case.X[some], labels, scale)
+        for name in params:
+            drift = grads[name] + 2 * case.decay * params[name]
+            velocity[name] = case.momentum * velocity[name] + drift
+        params = {name: params[name] - case.lr * velocity[name] for name in params}
+    return {name: np.stack([state[name] for state in kept]) for name in case.params}
+
+
+def _integrated(case: Case, saves: list[float]) -> dict[str, np.ndarray] | None:
+    kind, names = type(case.net).__name__, list(case.params)
+    sizes = [case.params[name].size for name in names]
+    cuts = np.cumsum(sizes)[:-1]
+
+    def unpacked(y):
+        parts = np.split(y, cuts)
+        return {n: p.reshape(case.params[n].shape) for n, p in zip(names, parts, strict=True)}
+
+    def slope(_, y):
+        grads = linear_gradient(kind, unpacked(y), case.X, case.Y, case.weight)
+        return -np.concatenate([grads[name].ravel() for name in names])
+
+    start = np.concatenate([case.params[name].ravel() for name in names])
+    least = np.abs(start[start != 0]).min(initial=1.0)
+    done = scipy.integrate.solve_ivp(
+        slope, (0, saves[-1]), start, "DOP853", saves, rtol=1e-12, atol=1e-13 * max(least, 1e-200)
+    )
+    if not done.success or not np.abs(done.y).max() < HUGE:
+        return None
+    states = [unpacked(y) for y in done.y.T]
+    return {name: np.stack([state[name] for state in states]) for name in names}
