@@ -13,8 +13,9 @@ import numpy as np
 from ..nets import Net
 from ..numerics import checks
 from ..problems import Problem
+from ._curvature import why_explicit
 from ._gradient import decayed, gradient, need_expectation
-from ._implicit import LEVELS, implicit_step, why_explicit
+from ._implicit import LEVELS, implicit_step
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 from ._tolerance import Tolerance, first_size, next_size
 
@@ -89,7 +90,7 @@ class FlowStepper(Stepper):
         return FlowStepper(self.tolerance, self.weight_decay, implicit=True, switches=False)
 
     def begin(self, system: System, params) -> Memory:
-        reason = why_explicit(system.net, params) if self.implicit else None
+        reason = why_explicit(system, params) if self.implicit else None
         if reason is not None:
             raise ValueError(f'solver must be "auto" or "explicit" here, got "implicit": {reason}')
         zero, method = jnp.asarray(0.0), _solver()
@@ -145,8 +146,10 @@ class FlowStepper(Stepper):
     def _tried(self, system: System, state: State, end) -> tuple[Any, Any, Any]:
         """The state after one step, its error, and the state of the method."""
         if self.implicit:
-            size, before = end - state.clock, state.memory.solver
-            return *implicit_step(lambda p: self._field(system, p), state.params, size), before
+            field, decay = (lambda p: self._field(system, p)), self.weight_decay
+            size = end - state.clock
+            found = implicit_step(system, field, decay, state.params, size)
+            return *found, state.memory.solver
         found = _solver().step(
             self._term(system), state.clock, end, state.params, None, state.memory.solver, False
         )
@@ -172,7 +175,7 @@ class FlowStepper(Stepper):
         free, free_clock = jnp.where(grown, 0, memory.free), memory.free_clock
         free_clock = jnp.where(grown, state.clock, free_clock)
         code = jnp.asarray(RUNNING)
-        if self.switches and why_explicit(system.net, state.params) is None:
+        if self.switches and why_explicit(system, state.params) is None:
             code = jnp.where(free >= STIFF_STEPS, STIFF, code)
         code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, code))
         code = jnp.where(value <= goal, CONVERGED, code)
