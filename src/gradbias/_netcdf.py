@@ -42,6 +42,7 @@ def _content(run: Run) -> Any:
         "at": run.status.at,
         "axis": run.status.axis,
         "asked": run.status.asked,
+        "detail": run.status.detail,
         "stats": run.stats,
         "setup": _plainly(run.setup, None, arrays),
         "final": _plainly(run.final, dict(named_leaves(run.final)), arrays),
@@ -80,7 +81,9 @@ def _run(data: xr.Dataset, stored: xr.Dataset) -> Run:
     if about["format"] != FORMAT:
         raise ValueError(f"it has format {about['format']}, this version reads {FORMAT}")
     setup, final, theta = (decode(about[name], arrays) for name in ("setup", "final", "theta"))
-    status = Status(Ending[about["ending"]], about["at"], about["axis"], about["asked"])
+    status = Status(
+        Ending[about["ending"]], about["at"], about["axis"], about["asked"], about.get("detail", "")
+    )
     return Run(setup, data, final, theta, status, about["stats"])
 
 

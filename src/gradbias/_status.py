@@ -47,7 +47,8 @@ SENTENCES = {
     ),
     Ending.INTEGRATOR_FAILED: (
         "The integrator's steps are too small to get anywhere. Probable causes: (1) the problem is "
-        "stiff: its largest and smallest rates are many powers of ten apart; (2) the loss has "
+        "stiff (its largest and smallest rates are many powers of ten apart) and too large for the "
+        "implicit method of Flow, or solver='explicit' was asked for; (2) the loss has "
         "kinks, as with relu; (3) its gradient is not a number there. Descent may be the tool, "
         "or a larger rtol and atol. In Limit: gradient flow from the start reaches no manifold of "
         "minimisers, or the number of its normal directions is not clear (rank= names it), or "
@@ -73,19 +74,21 @@ class Status:
         at: the step or time of it.
         axis: "step" or "time".
         asked: was there a gap to reach?
+        detail: what was measured there, if it explains the end.
     """
 
     ending: Ending
     at: float
     axis: str
     asked: bool = False
+    detail: str = ""
 
     @property
     def sentence(self) -> str:
         """What this means and what to do about it."""
         limits = (Ending.REACHED_STEPS, Ending.REACHED_TIME)
         missed = self.asked and self.ending in limits
-        return SENTENCES[self.ending] + (MISSED if missed else "")
+        return SENTENCES[self.ending] + (MISSED if missed else "") + self.detail
 
     @property
     def where(self) -> str:

@@ -63,6 +63,17 @@ def shifted_solver(system: System, field: Solve, weight_decay, params) -> Callab
     return shifted
 
 
+def nothing_grows(system: System, field: Solve, weight_decay, params, time) -> Any:
+    """Has the Hessian no negative eigenvalue that would show in ten times this time?"""
+    point, shaped = ravel_pytree(params)
+
+    def flat(point) -> Any:
+        return ravel_pytree(field(shaped(point)))[0]
+
+    solve = shifted_solver(system, flat, weight_decay, params)(0.1 / time)
+    return jnp.all(jnp.isfinite(solve(jnp.ones_like(point))))
+
+
 def _eliminates(system: System, params) -> bool:
     excess = system.gap.excess
     in_eigenbasis = isinstance(excess, DiagonalExcess) or (
@@ -81,7 +92,7 @@ def _eliminated(
     rates = (gradient(theta + 1) - gradient(theta))[:, :1]
     later = product(system.net.factors(params)[1:])
     sizes, turn = jnp.linalg.eigh(later @ later.T)
-    diagonal = rates * jnp.maximum(sizes, 0.0)
+    diagonal = rates * jnp.maximum(sizes, 0.0)[None, :]
     if weight_decay is not None:
         diagonal = diagonal + 2 * weight_decay
     diagonal = diagonal.ravel()
@@ -90,15 +101,14 @@ def _eliminated(
     others = -jax.vmap(lambda unit: jax.jvp(field, (point,), (unit,))[1])(units)
 
     def turned(blocks, by) -> Any:
-        shape = blocks.shape
-        return (blocks.reshape(*shape[:-1], rows, columns) @ by).reshape(shape)
+        return (blocks.reshape(-1, columns) @ by).reshape(blocks.shape)
 
     between, block = turned(others[:, :first], turn), others[:, first:]
     block, identity = (block + block.T) / 2, jnp.eye(point.size - first)
 
     def shifted(shift) -> Solve:
         inverse = 1 / (shift + diagonal)
-        schur = shift * identity + block - (between * inverse) @ between.T
+        schur = shift * identity + block - (between * inverse[None, :]) @ between.T
         root = jnp.linalg.cholesky(schur, symmetrize_input=False)
 
         def solve(b) -> Any:
