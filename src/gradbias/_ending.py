@@ -4,7 +4,8 @@ import numpy as np
 
 from ._chunks import Slope, slopes
 from ._drive import Ensemble, Stop
-from ._status import Ending, Status
+from ._scales import unequal_scales
+from ._status import SENTENCES, Ending, Status
 from .dynamics._protocol import AT_REST, CONVERGED, DIVERGED, FAILED, FLOOR, SPENT, STATIONARY
 from .nets import Net
 from .nets._base import ChainNet
@@ -47,8 +48,7 @@ def statuses(ensemble: Ensemble, stop: Stop) -> list[Status]:
     steep = first = None
     if ensemble.starts[0].system.gap.computable and not all(code in CERTAIN for code in codes):
         steep = to_numpy(slopes(ensemble.stack, stop.states.params))
-        if STATIONARY in codes:
-            first = to_numpy(slopes(ensemble.stack, ensemble.params))
+        first = to_numpy(slopes(ensemble.stack, ensemble.params))
     return [_status(ensemble, stop, m, _of(steep, m), _of(first, m)) for m in range(len(codes))]
 
 
@@ -72,7 +72,32 @@ def _status(
     at = clock if dynamics.axis == "step" else float(dynamics.time(np.asarray([clock]))[0])
     at = int(at) if dynamics.axis == "step" else at
     reason = dynamics.reasons.get(code, "")
-    return Status(ending, at, dynamics.axis, setup.until.gap is not None, reason)
+    if ending in (Ending.STUCK_AT_A_SADDLE, Ending.STATIONARY):
+        reason = _how_flat(steep, first)
+    elif ending is used_up and not reason and steep is not None and not dynamics.at_minimum:
+        if _flat(ensemble, stop, member, steep):
+            reason = f"Next to nothing has moved. {_how_flat(steep, first)}"
+    elif ending is Ending.INTEGRATOR_FAILED and not reason:
+        reason = f"{SENTENCES[ending]} {unequal_scales(setup.problem)}"
+    return Status(ending, at, dynamics.axis, setup.until.gap is not None, reason.strip())
+
+
+def _how_flat(steep: Slope | None, first: Slope | None) -> str:
+    if steep is None or first is None:
+        return ""
+    now, then = np.sqrt([steep.squared, first.squared])
+    against = f", {now / then:.1e} of what it was at the start" if 0 < then < np.inf else ""
+    return f"The excess loss is {steep.gap:.4g} and the gradient's norm {now:.1e}{against}."
+
+
+def _flat(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> bool:
+    """dL/dt = −‖∇L‖²: at this slope, would all the time so far remove next to no gap?"""
+    clock = np.asarray([stop.states.clock[member]])
+    elapsed = float(ensemble.setups[member].dynamics.time(clock)[0])
+    if ensemble.unknown:  # how far it is from the minimum, nobody knows
+        return bool(steep.squared * elapsed < 1e-6 * (stop.first_gaps[member] - steep.gap))
+    slow = steep.squared * elapsed < 1e-6 * steep.gap
+    return bool(slow and steep.gap > 1e-10 * stop.first_gaps[member])
 
 
 def _at_rest(
@@ -82,15 +107,10 @@ def _at_rest(
     setup, code = ensemble.setups[member], int(stop.states.code[member])
     known = ensemble.starts[member].system.gap.excess is not None
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
-    elapsed = float(setup.dynamics.time(np.asarray([stop.states.clock[member]]))[0])
     asleep = code == STATIONARY and asked and first is not None
     if asleep and steep.squared > UNCHANGED * first.squared and steep.gap > 0.5 * first.gap:
         return Ending.STEPS_TOO_SMALL
-    # dL/dt = −‖∇L‖²: at this slope, how much of the gap would all the time so far remove?
-    slow = steep.squared * elapsed < 1e-6 * steep.gap
-    flat = slow and steep.gap > 1e-10 * stop.first_gaps[member]
-    if ensemble.unknown:  # how far it is from the minimum, nobody knows
-        flat = steep.squared * elapsed < 1e-6 * (stop.first_gaps[member] - steep.gap)
+    flat = _flat(ensemble, stop, member, steep)
     # A step that is merely small is not a saddle: there the layers hide a gradient that θ has.
     hidden = steep.squared < 1e-6 * steep.in_theta
     if flat and hidden and known and not decays:

@@ -57,7 +57,8 @@ SENTENCES = {
     ),
     Ending.INTEGRATOR_FAILED: (
         "The integrator's steps are too small to get anywhere. Probable causes: (1) the problem is "
-        "stiff: its largest and smallest rates are many powers of ten apart; (2) the loss has "
+        "stiff (its largest and smallest rates are many powers of ten apart) and too large for the "
+        "implicit method of Flow, or solver='explicit' was asked for; (2) the loss has "
         "kinks, as with relu; (3) its gradient is not a number there. Descent may be the tool, "
         "or a larger rtol and atol."
     ),
@@ -81,7 +82,7 @@ class Status:
         at: the step or time of it.
         axis: "step" or "time".
         asked: was there a gap to reach?
-        reason: what the dynamics says of this end; empty if nothing.
+        reason: what explains this end beyond its usual sentence; empty if nothing does.
     """
 
     ending: Ending

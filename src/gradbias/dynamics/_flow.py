@@ -13,8 +13,9 @@ import numpy as np
 from ..nets import Net
 from ..numerics import checks
 from ..problems import Problem
+from ._curvature import nothing_grows, why_explicit
 from ._gradient import decayed, gradient, need_expectation
-from ._implicit import LEVELS, implicit_step, why_explicit
+from ._implicit import LEVELS, implicit_step
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 from ._tolerance import Tolerance, first_size, next_size
 
@@ -29,6 +30,7 @@ CRAWL_STEPS, CRAWL_STEPS_IMPLICIT, CRAWL_GROWTH = 5_000, 500, 1e-3
 # allow longer ones, and only fast directions that have long decayed do not.
 STIFF_STEPS, STIFF_GROWTH = 1_000, 1.5
 SOLVERS = ("auto", "explicit", "implicit")
+RESTS = 1e-12  # of the gap: what an endless run that rests would remove in twice its time
 STRICTER = 10  # errors of implicit steps point the same way in many of them, and add up
 PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
 
@@ -89,7 +91,7 @@ class FlowStepper(Stepper):
         return FlowStepper(self.tolerance, self.weight_decay, implicit=True, switches=False)
 
     def begin(self, system: System, params) -> Memory:
-        reason = why_explicit(system.net, params) if self.implicit else None
+        reason = why_explicit(system, params) if self.implicit else None
         if reason is not None:
             raise ValueError(f'solver must be "auto" or "explicit" here, got "implicit": {reason}')
         zero, method = jnp.asarray(0.0), _solver()
@@ -101,12 +103,19 @@ class FlowStepper(Stepper):
         return Memory(dt, solver, count, best, count, params, count, zero, count, zero)
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+        most, endless = drive
+
         def unfinished(state):
-            budget = state.memory.taken < drive
+            budget = state.memory.taken < most
             return (state.clock < target) & (state.code == RUNNING) & budget
 
         def step(state):
-            return self._step(system, state, target, goal)
+            moved, keep = self._step(system, state, target)
+            moved = self._judge(system, moved, keep, goal)
+            if not self.implicit:
+                return moved
+            rests = endless & keep & (moved.code == RUNNING) & self._rests(system, moved)
+            return moved._replace(code=jnp.where(rests, FLOOR, moved.code))
 
         return jax.lax.while_loop(unfinished, step, state)
 
@@ -119,7 +128,8 @@ class FlowStepper(Stepper):
 
         return diffrax.ODETerm(lambda t, params, args: self._field(system, params))
 
-    def _step(self, system: System, state: State, target, goal) -> State:
+    def _step(self, system: System, state: State, target) -> tuple[State, Any]:
+        """Try a step; returns where it leads, and whether it was kept."""
         memory = state.memory
         t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
         with _usual_promotion():
@@ -139,18 +149,33 @@ class FlowStepper(Stepper):
             is_leaf=lambda leaf: leaf is None,
         )
         params = _where(keep, candidate, state.params)
-        new = State(params, state.sums, jnp.where(keep, t1, t0), moved, state.code)
-        return self._judge(system, new, keep, goal)
+        return State(params, state.sums, jnp.where(keep, t1, t0), moved, state.code), keep
 
     def _tried(self, system: System, state: State, end) -> tuple[Any, Any, Any]:
         """The state after one step, its error, and the state of the method."""
         if self.implicit:
-            size, before = end - state.clock, state.memory.solver
-            return *implicit_step(lambda p: self._field(system, p), state.params, size), before
+            field, decay = (lambda p: self._field(system, p)), self.weight_decay
+            size = end - state.clock
+            found = implicit_step(system, field, decay, state.params, size)
+            return *found, state.memory.solver
         found = _solver().step(
             self._term(system), state.clock, end, state.params, None, state.memory.solver, False
         )
         return found[0], found[1], found[3]
+
+    def _rests(self, system: System, state: State) -> Any:
+        """Would twice the time so far change next to nothing, and does nothing grow?
+
+        The loss falls by ‖∇L‖² in a unit of time. At a saddle that is left later this is as small,
+        but there the Hessian has a negative eigenvalue.
+        """
+        field = self._field(system, state.params)
+        squares = [jnp.sum(leaf * leaf) for leaf in jax.tree.leaves(field)]
+        gap = system.gap(system.problem, system.net, state.params)
+        slow = state.clock * sum(squares[1:], squares[0]) < RESTS * gap
+        return slow & nothing_grows(
+            system, lambda p: self._field(system, p), self.weight_decay, state.params, state.clock
+        )
 
     def _judge(self, system: System, state: State, keep, goal) -> State:
         """Has it converged, got stuck at the integrator's floor, or failed?"""
@@ -162,7 +187,7 @@ class FlowStepper(Stepper):
         falls = objective < memory.best
         since = jnp.where(falls, 0, memory.since + keep.astype(memory.since.dtype))
         anchor = _where(falls, state.params, memory.anchor)
-        moved = self.tolerance.distance(state.params, anchor)
+        moved = self.tolerance.distance(system.net, state.params, anchor)
         floor = (since >= PATIENCE) & (moved < 1e3)
         most = CRAWL_STEPS_IMPLICIT if self.implicit else CRAWL_STEPS
         crawls = memory.taken - memory.mark_taken >= most
@@ -172,7 +197,7 @@ class FlowStepper(Stepper):
         free, free_clock = jnp.where(grown, 0, memory.free), memory.free_clock
         free_clock = jnp.where(grown, state.clock, free_clock)
         code = jnp.asarray(RUNNING)
-        if self.switches and why_explicit(system.net, state.params) is None:
+        if self.switches and why_explicit(system, state.params) is None:
             code = jnp.where(free >= STIFF_STEPS, STIFF, code)
         code = jnp.where(floor, FLOOR, jnp.where(failed, FAILED, code))
         code = jnp.where(value <= goal, CONVERGED, code)
@@ -239,7 +264,7 @@ class Flow(Dynamics):
         return self
 
     def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
-        return memory.taken + calls, np.inf
+        return (memory.taken + calls, np.asarray(limit == np.inf)), np.inf
 
     def time(self, clock: np.ndarray) -> np.ndarray:
         return np.asarray(clock)

@@ -14,6 +14,7 @@ from ._units import unit_sizes
 
 ABSOLUTE = 1e-11  # of what is smallest: layers at the start, units as they are
 TINY = 1e-300  # an error of zero is none, also where zero is allowed
+HUGE = 1e150  # times what is allowed: its square is finite
 SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
 
 
@@ -45,19 +46,20 @@ class Tolerance(Module):
             candidate,
             self._absolute(net, params),
         )
-        ratio = _largest(jax.tree.map(lambda e, a: e / a, error, allowed))
+        ratio = _largest(jax.tree.map(lambda e, a: jnp.clip(e / a, -HUGE, HUGE), error, allowed))
         leaves = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(candidate)]
         finite = jnp.all(jnp.stack(leaves)) & jnp.isfinite(ratio)
         return jnp.where(finite, ratio, jnp.inf)
 
-    def distance(self, params, anchor) -> Any:
-        """The largest change of a parameter, in units of the tolerance."""
+    def distance(self, net: Net, params, anchor) -> Any:
+        """The largest change of a parameter, in units of the tolerance: a tiny one's in its own."""
         units = jax.tree.map(
-            lambda p, a: jnp.max(
-                jnp.abs(p - a) / (self.atol + self.rtol * jnp.abs(p)), initial=0.0
+            lambda p, a, least: jnp.max(
+                jnp.abs(p - a) / (least + self.rtol * jnp.abs(p) + TINY), initial=0.0
             ),
             params,
             anchor,
+            self._absolute(net, params),
         )
         return jnp.max(jnp.stack(jax.tree.leaves(units)))
 
