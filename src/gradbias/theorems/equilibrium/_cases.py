@@ -26,6 +26,7 @@ PAIR = TwoLayer(d=D, k=K, width=H)
 UNITS = {"units": neurons({"W1": 1}, {"W2": 0})}
 SCALE = NormalisedA(d=2, k=1, width=2)
 SAVES = np.arange(0, 41, 10)
+FADED = 1e-8  # of the first loss: what is left of it has few digits
 BATCHES = Minibatch(S, replace=True)
 
 
@@ -136,6 +137,19 @@ def path(data: Any) -> list[dict[str, np.ndarray]]:
     names = [str(n) for n in data if str(n).startswith("params_") and not str(n).endswith("_end")]
     values = {n.removeprefix("params_"): data[n].values for n in names}
     return [{n: v[i] for n, v in values.items()} for i in range(len(next(iter(values.values()))))]
+
+
+def noisy_path(run: Any) -> list[dict[str, np.ndarray]]:
+    """The saves up to where labels are so well fitted that rounding makes the minibatches' noise.
+
+    The first save is always one of them.
+    """
+    problem, net, states = run.setup.problem, run.setup.net, path(run.data)
+    if getattr(problem, "n", None) is None:
+        return states
+    losses = np.array([float(problem.net_loss(net, p)) for p in states])
+    faded = np.flatnonzero(losses <= FADED * losses[0])
+    return states[: max(int(faded[0]), 1)] if len(faded) else states
 
 
 def layers(params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
