@@ -98,6 +98,21 @@ def _seam(left: np.ndarray, right: np.ndarray) -> float:
     return float(np.linalg.norm(a.T @ a - b.T @ b, 2))
 
 
+@fact
+def excess_at_start(setup: Setup) -> float:
+    """The excess loss at the start over that of its terms, labels and layers, by themselves."""
+    found: Any = setup.problem
+    grown = math.prod(float(np.linalg.norm(f, 2)) for f in factors(setup))
+    terms = float(np.linalg.norm(found.labels)) + float(np.linalg.norm(found.X, 2)) * grown
+    now = float(found.excess()(found.as_predictor(start(setup))))
+    return now / (float(found.weight) * terms**2) if terms > 0 else 0.0
+
+
+def not_at_minimum() -> Hypothesis:
+    """The start is not a minimiser, up to rounding: nothing would move."""
+    return kind("the start is not at the minimum", lambda s: excess_at_start(s) > FITS)
+
+
 def balanced() -> Hypothesis:
     """Every seam of a chain net is balanced at the start."""
     return Hypothesis("init is balanced", imbalance, BALANCED)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._run import Run
+from .._status import Ending
 from ._quantity import Measured, measured
 
 # While the fit still misses by ε in the row space, the free part of the predictor may still move
@@ -25,6 +26,14 @@ def limit(run: Run) -> Measured:
     theta = problem.as_predictor(run.theta)
     inside = problem.row_space.T @ (theta - problem.as_predictor(problem.min_norm))
     return measured(run.theta, error=STILL_MOVING * float(np.linalg.norm(inside)))
+
+
+def gap_asked(run: Run) -> float:
+    """The excess loss at which a run was told to stop, if that ended it: the rest was to come."""
+    setup: Any = run.setup
+    if run.status.ending is not Ending.CONVERGED or setup.until.gap is None:
+        return 0.0
+    return float(setup.until.gap)
 
 
 def excess(run: Run) -> np.ndarray:

@@ -96,7 +96,8 @@ class Difference:
 
 
 def difference(claim: Claim, seen: Measured) -> Difference:
-    """Compare; shapes must be equal."""
+    """Compare; shapes must be equal, up to the axis of a single output."""
+    seen = _of_shape(seen, claim.value.shape)
     if claim.value.shape != seen.value.shape:
         raise ValueError(
             f"predicted shape {claim.value.shape} and measured shape {seen.value.shape} differ"
@@ -109,6 +110,18 @@ def difference(claim: Claim, seen: Measured) -> Difference:
         if seen.standard_error is not None:
             own = np.asarray(own + SIGMAS * seen.standard_error)
         return Difference(*_sizes(claim, gap, own, np.ndim(seen.error) > 0), _ratio(claim, seen))
+
+
+def _of_shape(seen: Measured, shape: tuple[int, ...]) -> Measured:
+    """One output is a vector or a matrix of one column."""
+    if (*shape, 1) != seen.value.shape and shape != (*seen.value.shape, 1):
+        return seen
+
+    def reshaped(errors: Any) -> Any:
+        return errors if errors is None or np.ndim(errors) == 0 else np.reshape(errors, shape)
+
+    value = seen.value.reshape(shape)
+    return Measured(value, reshaped(seen.error), reshaped(seen.standard_error))
 
 
 def _sizes(claim: Claim, gap: np.ndarray, own: np.ndarray, by_entry: bool) -> tuple[float, float]:

@@ -26,6 +26,7 @@ PAIR = TwoLayer(d=D, k=K, width=H)
 UNITS = {"units": neurons({"W1": 1}, {"W2": 0})}
 SCALE = NormalisedA(d=2, k=1, width=2)
 SAVES = np.arange(0, 41, 10)
+FADED = 1e-8  # of the first loss: what is left of it has few digits
 BATCHES = Minibatch(S, replace=True)
 UNITS_AT_ONCE = 16  # whose Hessians are held
 
@@ -153,6 +154,19 @@ def some(path: list[Any], most: int = 12) -> list[Any]:
     """The first, the last and some between: where each point takes gradients of all samples."""
     kept = np.unique(np.linspace(0, len(path) - 1, min(len(path), most)).astype(int))
     return [path[i] for i in kept]
+
+
+def noisy_path(run: Any) -> list[dict[str, np.ndarray]]:
+    """The saves up to where labels are so well fitted that rounding makes the minibatches' noise.
+
+    The first save is always one of them.
+    """
+    problem, net, states = run.setup.problem, run.setup.net, path(run.data)
+    if getattr(problem, "n", None) is None:
+        return states
+    losses = np.array([float(problem.net_loss(net, p)) for p in states])
+    faded = np.flatnonzero(losses <= FADED * losses[0])
+    return states[: max(int(faded[0]), 1)] if len(faded) else states
 
 
 def layers(params: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -61,11 +61,13 @@ def columns(params: Any) -> list[np.ndarray]:
 
 def told_seams(setup: Setup, runs: Any) -> dict[str, Any]:
     """κ times the noise of the earlier weight less that of the later one, at every seam."""
-    rate, found = kappa(setup), []
+    rate, found, sizes = kappa(setup), [], []
     for p in cases.some(cases.path(runs["run"].data)):
         sides = seam_noise(columns(p), setup.problem)
         found.append(_flat(rate * (earlier - later) for later, earlier in sides))
-    return {"noise": np.asarray(found)}
+        sizes.append(max(float(np.abs(side).max()) for both in sides for side in both))
+    # Balanced layers may have equal noise on both sides: what counts is the size of either.
+    return {"noise": equals(np.asarray(found), scale=rate * max(sizes) or 1.0)}
 
 
 def _flat(matrices: Iterable[Any]) -> np.ndarray:

@@ -121,20 +121,28 @@ THM433 = theorem(
 )
 
 
-def either_side(params: Any) -> list[dict[str, np.ndarray]]:
+def small(setup: Setup, params: Any) -> float:
+    """A move that changes the residuals, and so the noise, by little, however small they are."""
+    problem: Any = setup.problem
+    losses = [float(problem.net_loss(setup.net, p)) for p in (params, setup.params)]
+    return SMALL * min(1.0, (losses[0] / losses[1]) ** 0.5) if losses[1] > 0 else SMALL
+
+
+def either_side(params: Any, size: float) -> list[dict[str, np.ndarray]]:
     """The point moved a little, both ways, in a direction that no symmetry knows."""
     way = {n: np.cos(1 + np.arange(p.size)).reshape(p.shape) for n, p in params.items()}
-    return [{n: params[n] + e * SMALL * way[n] for n in params} for e in (1, -1)]
+    return [{n: params[n] + e * size * way[n] for n in params} for e in (1, -1)]
 
 
 def slopes(setup: Setup, runs: Any) -> dict[str, Any]:
     """dλ*/dθ in that direction, by the implicit function theorem."""
     found = []
     for p in points(runs):
-        ends = [spectra(setup.problem, q) for q in either_side(p)]
+        size = small(setup, p)
+        ends = [spectra(setup.problem, q) for q in either_side(p, size)]
         for j, (s, t) in enumerate(spectra(setup.problem, p)):
             star = fixed_point(MU, s, t, kappa(setup), decay(setup))
-            ds, dt = ((a - b) / (2 * SMALL) for a, b in zip(ends[0][j], ends[1][j], strict=True))
+            ds, dt = ((a - b) / (2 * size) for a, b in zip(ends[0][j], ends[1][j], strict=True))
             found.append(float(star.d_sigma2 @ ds + star.d_theta2 @ dt))
     return {"slope": np.asarray(found)}
 
@@ -143,8 +151,9 @@ def seen_slopes(runs: Any) -> dict[str, Any]:
     """Differences of λ* itself, from the noise of the run at both moved points."""
     setup, found = runs["run"].setup, []
     for p in points(runs):
-        ends = [closed_stars(setup, seen_spectra(setup, q)) for q in either_side(p)]
-        found.append((ends[0] - ends[1]) / (2 * SMALL))
+        size = small(setup, p)
+        ends = [closed_stars(setup, seen_spectra(setup, q)) for q in either_side(p, size)]
+        found.append((ends[0] - ends[1]) / (2 * size))
     return {"slope": np.concatenate(found)}
 
 

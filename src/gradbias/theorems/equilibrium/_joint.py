@@ -77,7 +77,7 @@ def potential(setup: Setup, params: Any) -> float:
 
 def seen_rests(runs: Any) -> dict[str, Any]:
     """The flow at the predicted point from gradients, over the potential; and that around it."""
-    setup, last = runs["run"].setup, cases.path(runs["run"].data)[-1]
+    setup, last = runs["run"].setup, cases.noisy_path(runs["run"])[-1]
     there = moved(last, star(setup, last))
     least = potential(setup, there)
     flows = cases.here(setup, there, include_gd=False, symmetries=families(last)).values()

@@ -30,8 +30,8 @@ PULLED = "every unit is pulled both ways"
 
 
 def points(runs: Any) -> list[dict[str, np.ndarray]]:
-    """First and last save."""
-    path = cases.path(runs["run"].data)
+    """The first save, and the last at which there is noise."""
+    path = cases.noisy_path(runs["run"])
     return [path[0], path[-1]]
 
 

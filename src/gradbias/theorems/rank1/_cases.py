@@ -119,4 +119,6 @@ def path(run: Any) -> list[dict[str, np.ndarray]]:
 def recorded(run: Any, name: str) -> np.ndarray:
     """A recorded variable at the saves that were reached."""
     count = len(path(run))
-    return np.asarray(run.data[name].values[:count])
+    found = np.asarray(run.data[name].values[:count])
+    # Labels of shape (n, 1) make predictors of shape (d, 1); all theorems here have one output.
+    return found[..., 0] if name == "theta" and found.ndim == 3 else found

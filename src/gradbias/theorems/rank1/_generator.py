@@ -1,5 +1,6 @@
 """SGD as a diffusion: Lemma 3, the equations on its way, and the gap, against autodiff."""
 
+import math
 from typing import Any
 
 import jax
@@ -65,7 +66,10 @@ _along_path = jax.jit(jax.vmap(sde, in_axes=(None, None, None, 0)))
 def by_autodiff(run: Any) -> dict[str, np.ndarray]:
     """`sde` at every save that was reached."""
     problem, count = run.setup.problem, len(cases.path(run))
-    params = {name: run.data[f"params_{name}"].values for name in ("v1", "u", "v")}
+    # As many rows as a power of two: how many were reached differs from run to run, and a new
+    # number compiles anew.
+    rows = np.minimum(np.arange(2 ** math.ceil(math.log2(count))), count - 1)
+    params = {name: run.data[f"params_{name}"].values[rows] for name in ("v1", "u", "v")}
     found = _along_path(problem.X, np.ravel(problem.labels), np.asarray(problem.weight), params)
     return {name: x[:count] for name, x in to_numpy(found).items()}
 
@@ -141,7 +145,7 @@ SDE = Theorem(
     r"gradient, of covariance $M$, with the further drift "
     r"$\frac{1}{2}\Psi(v_1^\top Mv_1)v_1+\Phi\xi Mv_1$; the gaps have the drift "
     r"$\xi^2\mathrm{tr}M-(\xi/\omega_k)^2\|v_{k+1}\|^2v_1^\top Mv_1$ and no Brownian part.",
-    [common.one_output()],
+    [common.one_output(), common.not_at_minimum()],
     coefficients,
     seen("theta_ito", "theta_noise", "gap_ito", "gap_noise"),
     1e-8,
@@ -154,7 +158,8 @@ SDE = Theorem(
 
 def balanced_kinds() -> list[Any]:
     """A balanced net of more than one layer; gradient flow leads through such points only."""
-    return [common.one_output(), several_layers(), *common.plain(), common.balanced()]
+    kinds = [common.one_output(), several_layers(), *common.plain(), common.balanced()]
+    return [*kinds, common.not_at_minimum()]
 
 
 def printed_lemma_3(key: int) -> Evidence:

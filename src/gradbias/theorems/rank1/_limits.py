@@ -21,7 +21,7 @@ from .. import _common as common
 from .._erratum import Erratum, Evidence
 from .._facts import fact
 from .._hypothesis import Hypothesis, kind
-from .._measure import excess, limit
+from .._measure import excess, gap_asked, limit
 from .._quantity import at_most, equals, measured
 from .._source import RANK1 as SOURCE
 from .._theorem import Control, Theorem, Told
@@ -296,14 +296,19 @@ def on_the_line(key: int, away: float) -> Setup:
     return cases.setup(cases.RANK1, params, key, problem=problem, until=until)
 
 
+def _interpolates(setup: Setup) -> dict[str, Any]:
+    whole = float(common.problem(setup).loss(np.zeros((setup.problem.d, 1))))
+    return {"excess": at_most(0.0, scale=whole or 1.0)}
+
+
 PROP2 = Theorem(
     "rank1.prop2",
     r"Gradient flow of a balanced net reaches an interpolator, unless its start lies on the stable "
     r"curve of the saddle $\theta = 0$.",
     [common.one_output(), *common.plain(), common.balanced(), reaches_zero()],
-    lambda s: {"excess": at_most(1e-12 * float(common.problem(s).loss(np.zeros(s.problem.d))))},
-    lambda runs: {"excess": excess(runs["run"])[-1]},
-    0.0,
+    _interpolates,
+    lambda runs: {"excess": measured(excess(runs["run"])[-1], error=gap_asked(runs["run"]))},
+    1e-12,
     lambda key: on_the_line(key, 0.2),
     [
         Control(

@@ -76,7 +76,8 @@ def _imbalance(setup: Setup) -> float:
 def _beyond(runs: Any) -> dict[str, Any]:
     run = runs["run"]
     values = svdvals(path(run).W1)
-    return {"values beyond k": values[:, run.setup.problem.k :].max() / values.max()}
+    beyond = values[:, run.setup.problem.k :].max(initial=0.0)
+    return {"values beyond k": beyond / values.max() if beyond > 0 else 0.0}
 
 
 BALANCED_RANK = Theorem(

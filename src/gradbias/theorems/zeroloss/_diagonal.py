@@ -14,7 +14,8 @@ from .. import _common as common
 from .._erratum import Erratum, Evidence
 from .._facts import fact
 from .._hypothesis import Hypothesis
-from .._quantity import at_least, at_most
+from .._measure import gap_asked
+from .._quantity import at_least, at_most, measured
 from .._source import ZEROLOSS as SOURCE
 from .._theorem import Control, Theorem, Told
 from . import _cases as cases
@@ -138,7 +139,7 @@ def length(runs: Any) -> dict[str, Any]:
     losses = data["loss"].values
     return {
         "length": float(np.linalg.norm(steps, axis=1).sum()),
-        "loss": float(losses[np.isfinite(losses)][-1]),
+        "loss": measured(losses[np.isfinite(losses)][-1], error=gap_asked(runs["run"])),
     }
 
 

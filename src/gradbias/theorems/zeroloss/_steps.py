@@ -180,6 +180,11 @@ LEMMAD_13 = Theorem(
 )
 
 
+def independent_samples() -> Hypothesis:
+    """No sample is a combination of others: each has a normal direction of its own."""
+    return kind("samples are independent", lambda s: s.problem.rank == s.problem.n)
+
+
 def plateau(setup: Setup, noise: Any = None) -> dict[str, Any]:
     """c·lr·R/4 and (c·lr/2)·I, averaged over the second half."""
     problem: Any = setup.problem
@@ -211,7 +216,7 @@ PLATEAU = Theorem(
     "zeroloss.plateau",
     r"On the manifold label-noise SGD hovers with the normal covariance $\frac{c\eta}{2}Q$, and "
     r"with it the loss at $\frac{c\eta}{4}\tr H$.",
-    steps_hypotheses(),
+    [*steps_hypotheses(), independent_samples()],
     plateau,
     hovering,
     0.02,
