@@ -48,13 +48,14 @@ def carried_on(run: Run) -> CarriedOn | None:
     if setup is None or not _has_limit(setup):
         return None
     problem: Any = setup.problem
+    net: Any = setup.net
     if problem.rank * problem.k > LARGEST or not _finite(run.final):
         return None
     target = np.asarray(problem.as_predictor(problem.min_norm))
-    final, misfits, size = _newton(setup.net, run.final, np.asarray(problem.row_space), target)
+    final, misfits, size = _newton(net, run.final, np.asarray(problem.row_space), target)
     if not _finite(final):
         return CarriedOn(run, False)
-    theta = problem.at_edge(as_matrix(np.asarray(setup.net.predictor(final))))
+    theta = problem.at_edge(as_matrix(np.asarray(net.predictor(final))))
     close = misfits[1] <= max(CLOSE * misfits[0], ROUNDING * size)
     return CarriedOn(dataclasses.replace(run, final=final, theta=theta), bool(close))
 

@@ -107,9 +107,10 @@ def _at_rest(
     setup, code = ensemble.setups[member], int(stop.states.code[member])
     known = ensemble.starts[member].system.gap.excess is not None
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
-    asleep = code == STATIONARY and asked and first is not None
-    if asleep and steep.squared > UNCHANGED * first.squared and steep.gap > 0.5 * first.gap:
-        return Ending.STEPS_TOO_SMALL
+    if code == STATIONARY and asked and first is not None:
+        asleep = steep.squared > UNCHANGED * first.squared
+        if asleep and steep.gap > 0.5 * first.gap:
+            return Ending.STEPS_TOO_SMALL
     flat = _flat(ensemble, stop, member, steep)
     # A step that is merely small is not a saddle: there the layers hide a gradient that θ has.
     hidden = steep.squared < 1e-6 * steep.in_theta

@@ -92,6 +92,9 @@ class Setup:
     record: dict[str, Any]
     save_at: np.ndarray
     key: int
+    limit: float | None
+    save_clock: np.ndarray
+    given: Mapping[str, Any]
 
     def __init__(
         self,

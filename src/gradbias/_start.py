@@ -74,8 +74,7 @@ def _system(problem: Any, net: Net, computable: bool, tally: Any, like: Start | 
         known = like.system
         if known.problem is problem and known.net is net:
             return known
-    linear = isinstance(net, LinearNet) and isinstance(problem, Quadratic)
-    if linear:
+    if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
         return System(problem, net, Gap(problem.excess(), computable), tally)
     return System(problem, net, Gap(None, computable, problem.least), tally)
 

@@ -93,7 +93,7 @@ def _seam(left: np.ndarray, right: np.ndarray) -> float:
     """‖leftᵀleft − right rightᵀ‖, of a wide seam in a basis of what the two span."""
     stacked = np.concatenate([left, right.T])
     if stacked.shape[1] > len(stacked):
-        stacked = np.linalg.qr(stacked.T, mode="r").T
+        stacked = np.transpose(np.linalg.qr(stacked.T, mode="r"))
     a, b = stacked[: len(left)], stacked[len(left) :]
     return float(np.linalg.norm(a.T @ a - b.T @ b, 2))
 

@@ -117,7 +117,8 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
                 call = signature.bind(*args, **kwargs)
                 units = _units(call.arguments, names, degrees, by)
             except (TypeError, ValueError, AttributeError, OverflowError, KeyError):
-                units = None  # something is wrong with the arguments: the function says what
+                # Something is wrong with the arguments: the function says what.
+                return function(*args, **kwargs)
             if units is None:
                 return function(*args, **kwargs)
             for name, value in call.arguments.items():
@@ -150,7 +151,7 @@ def _units(
         x, fit = (exponent(problem.sigma_x) or 0) // 2, exponent(problem.V)
     factors = _factors(arguments, names)
     held = [value for name in names for value in _arrays(arguments.get(name))]
-    size = by(arguments) if callable(by) else exponent(*held)
+    size: int | None = by(arguments) if callable(by) else exponent(*held)
     if degrees.get(names[0] if names else "", PARAMETER) == PREDICTOR:
         b = max((e for e in (fit, size) if e is not None), default=0)
         if factors <= WHOLE:  # then those of the parameters are whole, too

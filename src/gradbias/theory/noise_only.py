@@ -185,9 +185,13 @@ def label_noise_rank_one_limit(beta: ArrayLike, X: ArrayLike) -> LabelNoiseLimit
     W1 = np.linalg.pinv(inputs) @ (U * (s / second))
     values = np.linalg.svd(W1, compute_uv=False)
     trace = times_power_of_two(2 * weight * np.sum(s), 2 * x + b)
-    layers = (times_power_of_two(part, b // 2) for part in (values, second))
-    grams = (times_power_of_two(part, b) for part in (W1 @ W1.T, (Vt.T * second**2) @ Vt))
-    return LabelNoiseLimit(*layers, *grams, float(trace))
+    return LabelNoiseLimit(
+        times_power_of_two(values, b // 2),
+        times_power_of_two(second, b // 2),
+        times_power_of_two(W1 @ W1.T, b),
+        times_power_of_two((Vt.T * second**2) @ Vt, b),
+        float(trace),
+    )
 
 
 def _of(amount: float, growth: Any) -> Any:

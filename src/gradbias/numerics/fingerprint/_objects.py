@@ -246,7 +246,7 @@ def _own_instance(value: Any) -> Items:
 
 def _plain(value: Any) -> Any:
     """The same without what a subclass added."""
-    kind = next(kind for kind in (*_CONTAINERS, *PLAIN) if isinstance(value, kind))
+    kind: Any = next(kind for kind in (*_CONTAINERS, *PLAIN) if isinstance(value, kind))
     if kind is dict:
         return dict(dict.items(value))
     if kind in (int, float, complex):

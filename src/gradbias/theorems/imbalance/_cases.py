@@ -25,7 +25,7 @@ WIDE = TwoLayer(3, 1, 400)  # wide enough for Lemma 1 and Theorem 2 at δ = 0.1
 SAVES = 24
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 300.0, SAVES - 1)])
 STEPS = np.concatenate([[0], np.round(np.geomspace(30, 30_000, SAVES - 1))]).astype(int)
-TIGHT = {"rtol": 1e-12, "atol": 1e-14}
+TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
 
 
 def pull(problem, net, params):

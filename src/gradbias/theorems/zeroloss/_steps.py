@@ -182,7 +182,12 @@ LEMMAD_13 = Theorem(
 
 def independent_samples() -> Hypothesis:
     """No sample is a combination of others: each has a normal direction of its own."""
-    return kind("samples are independent", lambda s: s.problem.rank == s.problem.n)
+
+    def independent(setup: Setup) -> bool:
+        problem = common.problem(setup)
+        return problem.rank == problem.n
+
+    return kind("samples are independent", independent)
 
 
 def plateau(setup: Setup, noise: Any = None) -> dict[str, Any]:
