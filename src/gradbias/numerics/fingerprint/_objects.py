@@ -251,7 +251,7 @@ def _plain(value: Any) -> Any:
     if kind is dict:
         return dict(dict.items(value))
     if kind in (int, float, complex):
-        return kind(kind.__pos__(value))
+        return kind.__pos__(value)
     if kind in (str, bytes):
         return kind.__getitem__(value, slice(None))
     return kind(kind.__iter__(value))
