@@ -32,7 +32,14 @@ def is_library(value: Any) -> bool:
         return module_is_library(value.__globals__.get("__name__")) if known is None else known
     if isinstance(value, types.ModuleType):
         return _module(value)
+    if isinstance(value, type) and type(value).__hash__ is type.__hash__:
+        return _class_is_library(value)
     return module_is_library(getattr(value, "__module__", None))
+
+
+@functools.lru_cache(maxsize=1024)
+def _class_is_library(kind: type) -> bool:
+    return module_is_library(kind.__module__)
 
 
 def module_is_library(name: Any) -> bool:

@@ -31,6 +31,7 @@ SHOWN = 4  # numbers of an array that are shown; larger ones are known by their 
 LONG = 64  # items of a list of plain values above which it is known by its hash
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
+_BUILT_IN: tuple[Any, ...] = (*_CONTAINERS, *PLAIN)
 _HEAP = 1 << 9  # of type.__flags__: a class that was written in Python
 _OF_CLASSES = METADATA | {
     *("__dict__", "__weakref__", "__slots__", "__slotnames__", "__abstractmethods__", "_abc_impl"),
@@ -246,11 +247,11 @@ def _own_instance(value: Any) -> Items:
 
 def _plain(value: Any) -> Any:
     """The same without what a subclass added."""
-    kind: Any = next(kind for kind in (*_CONTAINERS, *PLAIN) if isinstance(value, kind))
+    kind = next(kind for kind in _BUILT_IN if isinstance(value, kind))
     if kind is dict:
         return dict(dict.items(value))
     if kind in (int, float, complex):
-        return kind(kind.__pos__(value))
+        return kind.__pos__(value)
     if kind in (str, bytes):
         return kind.__getitem__(value, slice(None))
     return kind(kind.__iter__(value))
