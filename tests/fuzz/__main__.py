@@ -11,7 +11,7 @@ import traceback
 
 from .kinds import KINDS, Wrong
 
-SHARES = {"descent": 12, "sweep": 1, "store": 2, "flow": 1}
+SHARES = {"closure": 100, "descent": 12, "sweep": 1, "store": 2, "flow": 1}
 MOST_MAPS = 30_000  # compiled programs hold memory maps, of which Linux allows 65 530
 
 

@@ -1,5 +1,6 @@
 """The same runs in plain NumPy and SciPy, and how far rounding alone moves them."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,13 @@ class Path(NamedTuple):
     Attributes:
         states: by name, with the saves in front.
         thetas: the predictors.
+        terms: the size of what a predictor is the sum of: layers may cancel each other.
         slack: by name, how far a change of all inputs by their rounding moves these.
     """
 
     states: dict[str, np.ndarray]
     thetas: np.ndarray
+    terms: float
     slack: dict[str, np.ndarray]
 
 
@@ -37,6 +40,7 @@ def flow(case: Case, saves: list[float]) -> Path | None:
 
 
 def _with_slack(case: Case, run) -> Path | None:
+    kind = type(case.net).__name__
     with np.errstate(all="ignore"):
         states = run(case)
         if states is None:
@@ -50,7 +54,12 @@ def _with_slack(case: Case, run) -> Path | None:
             moved = {name: np.abs(other[name] - states[name]).max() for name in states}
             moved["theta"] = np.abs(_thetas(case, other) - thetas).max()
             slack = {name: np.maximum(slack[name], moved[name]) for name in slack}
-    return Path(states, thetas, slack)
+    sizes = [np.abs(value).max(initial=0.0) for value in states.values()]
+    powers = [
+        value.shape[1] if value.ndim == 3 and kind == "Rank1" else 1 for value in states.values()
+    ]
+    terms = max(sizes) ** 2 if kind == "Diagonal" else math.prod(map(pow, sizes, powers))
+    return Path(states, thetas, float(terms), slack)
 
 
 def _nudged(case: Case, seed: int) -> Case:

@@ -145,6 +145,7 @@ def _start(rng: np.random.Generator, net: Any) -> tuple[dict[str, np.ndarray], s
                 "diagonal",
                 "units",
                 "rows",
+                "columns",
                 "layers",
                 "sparse",
             ]
@@ -175,12 +176,9 @@ def _start(rng: np.random.Generator, net: Any) -> tuple[dict[str, np.ndarray], s
         }
     elif name == "units":
         params = _by_unit(rng, net, params)
-    elif name == "rows":
-        params = {
-            key: value
-            * 10.0 ** rng.choice(EXPONENTS[:11], size=(*value.shape[:1], 1)[: value.ndim])
-            for key, value in params.items()
-        }
+    elif name in ("rows", "columns"):
+        axis = 0 if name == "rows" else -1
+        params = {key: _scaled(rng, value, axis) for key, value in params.items()}
     elif name == "layers":
         params = {key: value * 10.0 ** rng.choice(EXPONENTS) for key, value in params.items()}
     elif name == "sparse":
@@ -191,6 +189,14 @@ def _start(rng: np.random.Generator, net: Any) -> tuple[dict[str, np.ndarray], s
             for key, value in params.items()
         }
     return params, name
+
+
+def _scaled(rng: np.random.Generator, value: np.ndarray, axis: int) -> np.ndarray:
+    """Each row, or column, in its own unit; a few of them far above one."""
+    shape = [1] * value.ndim
+    shape[axis] = value.shape[axis]
+    exponents = EXPONENTS if rng.random() < 0.1 else EXPONENTS[:12]
+    return value * 10.0 ** rng.choice(exponents, size=shape)
 
 
 def _by_unit(rng: np.random.Generator, net: Any, params: dict[str, Any]) -> dict[str, Any]:

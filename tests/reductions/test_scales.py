@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
+from fuzz.kinds import closure, descent
 from gradbias.reductions import reduce
 from reference import loop
 
@@ -167,3 +168,18 @@ def test_any_layers_may_be_zero(dims, zero):
     run, by_hand = end_of(setup), loop("Deep", start, X, Y, 0.5, 30, 0.01)
     for name, value in by_hand.items():
         np.testing.assert_allclose(run.final[name], value, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(80), pytest.param(range(80, 2000), marks=pytest.mark.slow)]
+)
+def test_random_scales_in_plain_numpy(seeds):
+    """Layers, rows, columns and units from 1e-300 to 1e150: the small run and the full one."""
+    notes = [closure(seed).note for seed in seeds]
+    assert notes.count("reduced") > len(seeds) / 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(0, 64 * 150, 16))
+def test_random_scales_reduced_full_and_numpy(seed):
+    assert descent(seed).worst <= 1
