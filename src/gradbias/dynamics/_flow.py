@@ -218,9 +218,9 @@ class Flow(Dynamics):
 
     Integrated by diffrax's Dopri8. Where fast directions that have long decayed keep its steps
     short (features of unequal scale, correlated ones), an implicit method of order ten takes over:
-    linearly implicit Euler with the exact Hessian, extrapolated. Above 2000 parameters, after the
-    exact closure, there is no room for a Hessian, and at kinks (relu) none of use: there the flow
-    stays explicit.
+    linearly implicit Euler with the exact Hessian, extrapolated. The flow
+    stays explicit where a Hessian is too large (1000 parameters; after the exact closure of a
+    product of matrices, 1000 beside its first layer), or of no use (relu).
 
     Args:
         rtol: relative tolerance of a step.
