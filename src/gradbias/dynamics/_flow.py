@@ -88,7 +88,12 @@ class FlowStepper(Stepper):
 
     @property
     def when_stiff(self) -> "FlowStepper":
-        return FlowStepper(self.tolerance, self.weight_decay, implicit=True, switches=False)
+        return FlowStepper(
+            tolerance=self.tolerance,
+            weight_decay=self.weight_decay,
+            implicit=True,
+            switches=False,
+        )
 
     def begin(self, system: System, params) -> Memory:
         reason = why_explicit(system, params) if self.implicit else None
@@ -258,7 +263,9 @@ class Flow(Dynamics):
         weight_decay = self.weight_decay if self.weight_decay != 0 else None
         tolerance = Tolerance.at(self.rtol, self.atol, params)
         implicit, auto = self.solver == "implicit", self.solver == "auto"
-        return FlowStepper(tolerance, weight_decay, implicit=implicit, switches=auto)
+        return FlowStepper(
+            tolerance=tolerance, weight_decay=weight_decay, implicit=implicit, switches=auto
+        )
 
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self
