@@ -88,7 +88,12 @@ class FlowStepper(Stepper):
 
     @property
     def when_stiff(self) -> "FlowStepper":
-        return FlowStepper(self.tolerance, self.weight_decay, implicit=True, switches=False)
+        return FlowStepper(
+            tolerance=self.tolerance,
+            weight_decay=self.weight_decay,
+            implicit=True,
+            switches=False,
+        )
 
     def begin(self, system: System, params) -> Memory:
         reason = why_explicit(system, params) if self.implicit else None
@@ -218,9 +223,9 @@ class Flow(Dynamics):
 
     Integrated by diffrax's Dopri8. Where fast directions that have long decayed keep its steps
     short (features of unequal scale, correlated ones), an implicit method of order ten takes over:
-    linearly implicit Euler with the exact Hessian, extrapolated. Above 2000 parameters, after the
-    exact closure, there is no room for a Hessian, and at kinks (relu) none of use: there the flow
-    stays explicit.
+    linearly implicit Euler with the exact Hessian, extrapolated. The flow
+    stays explicit where a Hessian is too large (1000 parameters; after the exact closure of a
+    product of matrices, 1000 beside its first layer), or of no use (relu).
 
     Args:
         rtol: relative tolerance of a step.
@@ -258,7 +263,9 @@ class Flow(Dynamics):
         weight_decay = self.weight_decay if self.weight_decay != 0 else None
         tolerance = Tolerance.at(self.rtol, self.atol, params)
         implicit, auto = self.solver == "implicit", self.solver == "auto"
-        return FlowStepper(tolerance, weight_decay, implicit=implicit, switches=auto)
+        return FlowStepper(
+            tolerance=tolerance, weight_decay=weight_decay, implicit=implicit, switches=auto
+        )
 
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self
