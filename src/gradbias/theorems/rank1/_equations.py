@@ -165,7 +165,7 @@ def printed_46(key: int) -> Evidence:
 
 def mirror(setup: Setup, runs: Any) -> dict[str, Any]:
     """∇V(θ(t)) along the path."""
-    potential = rank1_potential(common.start(setup), depth_of(setup))
+    potential = rank1_potential(np.ravel(common.start(setup)), depth_of(setup))
     duals = [potential.gradient(predictor(setup, p)) for p in cases.path(runs["run"])]
     value = np.asarray(duals)
     return {"dual": equals(value, scale=float(np.max(np.abs(value))))}
