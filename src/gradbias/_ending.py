@@ -83,7 +83,11 @@ def _at_rest(
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
     elapsed = float(setup.dynamics.time(np.asarray([stop.states.clock[member]]))[0])
     asleep = code == STATIONARY and asked and first is not None
-    if asleep and steep.squared > UNCHANGED * first.squared and steep.gap > 0.5 * first.gap:
+    if (
+        asleep
+        and steep.squared > UNCHANGED * first.squared
+        and (ensemble.unknown or steep.gap > 0.5 * first.gap)
+    ):
         return Ending.STEPS_TOO_SMALL
     # dL/dt = −‖∇L‖²: at this slope, how much of the gap would all the time so far remove?
     slow = steep.squared * elapsed < 1e-6 * steep.gap
