@@ -109,7 +109,7 @@ def _at_rest(
     asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
     if code == STATIONARY and asked and first is not None:
         asleep = steep.squared > UNCHANGED * first.squared
-        if asleep and steep.gap > 0.5 * first.gap:
+        if asleep and (ensemble.unknown or steep.gap > 0.5 * first.gap):
             return Ending.STEPS_TOO_SMALL
     flat = _flat(ensemble, stop, member, steep)
     # A step that is merely small is not a saddle: there the layers hide a gradient that θ has.

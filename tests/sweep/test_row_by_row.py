@@ -80,8 +80,11 @@ def compare(seed, kind, members, record):
 WAYS = pytest.mark.parametrize("vmap_bytes", [0, _members.VMAP_BYTES], ids=["one by one", "vmap"])
 
 
+LONG = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("Diffusion", "Flow")]
+
+
 @WAYS
-@pytest.mark.parametrize("kind", CLOSE)
+@pytest.mark.parametrize("kind", ["Descent", *LONG])
 def test_rows_of_a_sweep_are_those_of_single_runs(kind, vmap_bytes, monkeypatch):
     monkeypatch.setattr(_members, "VMAP_BYTES", vmap_bytes)
     compare(3, kind, 5, {"loss": gb.observe.loss})
