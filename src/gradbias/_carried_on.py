@@ -34,6 +34,7 @@ class CarriedOn(NamedTuple):
     close: bool
 
 
+@host
 def carried_on(run: Run) -> CarriedOn | None:
     """The run with its last state moved to its limit; None where there is no such thing.
 
@@ -47,16 +48,21 @@ def carried_on(run: Run) -> CarriedOn | None:
     setup = run.setup
     if setup is None or not _has_limit(setup):
         return None
-    problem: Any = setup.problem
+    problem, net = _parts(setup)
     if problem.rank * problem.k > LARGEST or not _finite(run.final):
         return None
     target = np.asarray(problem.as_predictor(problem.min_norm))
-    final, misfits, size = _newton(setup.net, run.final, np.asarray(problem.row_space), target)
+    final, misfits, size = _newton(net, run.final, np.asarray(problem.row_space), target)
     if not _finite(final):
         return CarriedOn(run, False)
-    theta = problem.at_edge(as_matrix(np.asarray(setup.net.predictor(final))))
+    theta = problem.at_edge(as_matrix(np.asarray(net.predictor(final))))
     close = misfits[1] <= max(CLOSE * misfits[0], ROUNDING * size)
     return CarriedOn(dataclasses.replace(run, final=final, theta=theta), bool(close))
+
+
+def _parts(setup: Setup) -> tuple[Any, Any]:
+    """Problem and net, known to be quadratic and linear."""
+    return setup.problem, setup.net
 
 
 def _has_limit(setup: Setup) -> bool:

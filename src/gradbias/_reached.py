@@ -42,7 +42,7 @@ def of_same_saves(setup: Setup, runs: Mapping[str, Any]) -> Setup:
         setup: as it was before the runs.
         runs: what `reached` returned.
     """
-    run = runs.get("run")
+    run: Any = runs.get("run")
     if not _has_setup(run) or np.array_equal(run.setup.save_at, setup.save_at):
         return setup
     if setup.dynamics.axis != run.setup.dynamics.axis:

@@ -85,7 +85,7 @@ def duals(layers: Path) -> np.ndarray:
 
 def misfit(run: Run) -> float:
     """How far the predictor is from its limit because the run has not finished."""
-    return limit(run).error
+    return float(limit(run).error)
 
 
 def ended(run: Run, value: Any, slope: float) -> Measured:

@@ -180,9 +180,14 @@ LEMMAD_13 = Theorem(
 )
 
 
+def _independent(setup: Setup) -> bool:
+    problem: Any = setup.problem
+    return problem.rank == problem.n
+
+
 def independent_samples() -> Hypothesis:
     """No sample is a combination of others: each has a normal direction of its own."""
-    return kind("samples are independent", lambda s: s.problem.rank == s.problem.n)
+    return kind("samples are independent", _independent)
 
 
 def plateau(setup: Setup, noise: Any = None) -> dict[str, Any]:
