@@ -34,6 +34,7 @@ class CarriedOn(NamedTuple):
     close: bool
 
 
+@host
 def carried_on(run: Run) -> CarriedOn | None:
     """The run with its last state moved to its limit; None where there is no such thing.
 
@@ -47,8 +48,7 @@ def carried_on(run: Run) -> CarriedOn | None:
     setup = run.setup
     if setup is None or not _has_limit(setup):
         return None
-    problem: Any = setup.problem
-    net: Any = setup.net
+    problem, net = _parts(setup)
     if problem.rank * problem.k > LARGEST or not _finite(run.final):
         return None
     target = np.asarray(problem.as_predictor(problem.min_norm))
@@ -58,6 +58,11 @@ def carried_on(run: Run) -> CarriedOn | None:
     theta = problem.at_edge(as_matrix(np.asarray(net.predictor(final))))
     close = misfits[1] <= max(CLOSE * misfits[0], ROUNDING * size)
     return CarriedOn(dataclasses.replace(run, final=final, theta=theta), bool(close))
+
+
+def _parts(setup: Setup) -> tuple[Any, Any]:
+    """Problem and net, known to be quadratic and linear."""
+    return setup.problem, setup.net
 
 
 def _has_limit(setup: Setup) -> bool:

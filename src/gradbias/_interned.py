@@ -16,8 +16,8 @@ def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:
     """
     lines = reader.read_shared(setup)
     if reader.shared:
-        setup = copy.copy(setup)
-        vars(setup).update(reader.shared)
+        parts, setup = {**setup.__getstate__(), **reader.shared}, copy.copy(setup)
+        setup.__setstate__(parts)
     if not reader.replaced:
         return setup, lines
     memo: dict[int, Any] = {id(array): array for array in reader.arrays.values()}

@@ -175,9 +175,12 @@ class Setup:
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "params": self.params, "start": None}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         sealed([jax.tree.leaves(state["params"]), state["save_at"], state["save_clock"]])
-        vars(self).update(state)
+        vars(self).update(state, start=_leaves(state["params"]))
 
     def __repr__(self) -> str:
         return (

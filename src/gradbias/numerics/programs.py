@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .constants import ReadOnlyDict
 from .fingerprint import Walk, is_library
 from .fingerprint._objects import SIMPLE
 
@@ -106,7 +107,7 @@ def _collect(value: Any, roots: dict[int, Any], seen: set[int], inside: bool) ->
     if kind in _NUMBERS or id(value) in seen:
         return
     seen.add(id(value))
-    if kind is dict:
+    if kind is dict or kind is ReadOnlyDict:
         for item in value.values():
             if type(item) not in _NUMBERS:
                 _collect(item, roots, seen, inside)

@@ -151,7 +151,7 @@ def _units(
         x, fit = (exponent(problem.sigma_x) or 0) // 2, exponent(problem.V)
     factors = _factors(arguments, names)
     held = [value for name in names for value in _arrays(arguments.get(name))]
-    size: int | None = by(arguments) if callable(by) else exponent(*held)
+    size: Any = by(arguments) if callable(by) else exponent(*held)
     if degrees.get(names[0] if names else "", PARAMETER) == PREDICTOR:
         b = max((e for e in (fit, size) if e is not None), default=0)
         if factors <= WHOLE:  # then those of the parameters are whole, too

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
+from ..constants import ReadOnlyDict
 from ._functions import (
     METADATA,
     Absent,
@@ -78,7 +79,7 @@ def describe(value: Any) -> Node:
         return _module(value)
     if isinstance(value, enum.Enum):
         return f"{full_name(kind)}.{value.name}", iter((("class", kind), ("value", value.value)))
-    if kind in (dict, list, tuple, set, frozenset):
+    if kind in (dict, list, tuple, set, frozenset, ReadOnlyDict):
         return _container(value)
     if kind in _ATTRIBUTES:
         parts = ((name, getattr(value, name, Absent())) for name in _ATTRIBUTES[kind])

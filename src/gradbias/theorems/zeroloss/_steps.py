@@ -180,14 +180,14 @@ LEMMAD_13 = Theorem(
 )
 
 
+def _independent(setup: Setup) -> bool:
+    problem: Any = setup.problem
+    return problem.rank == problem.n
+
+
 def independent_samples() -> Hypothesis:
     """No sample is a combination of others: each has a normal direction of its own."""
-
-    def independent(setup: Setup) -> bool:
-        problem = common.problem(setup)
-        return problem.rank == problem.n
-
-    return kind("samples are independent", independent)
+    return kind("samples are independent", _independent)
 
 
 def plateau(setup: Setup, noise: Any = None) -> dict[str, Any]:
