@@ -179,15 +179,23 @@ def test_a_number_that_an_observable_refers_to_is_part_of_it(tmp_path, monkeypat
         sweep(tmp_path, make)
 
 
+def rewrite(file, **changes):
+    """A description of a sweep as another version or machine would have written it."""
+    about = json.loads(file.read_text()) | changes
+    del about["checksum"]
+    decides = {name: part for name, part in about.items() if name not in ("key", "environment")}
+    about["key"] = _store._hash(decides)
+    file.write_text(json.dumps(about | {"checksum": _store._hash(about)}))
+
+
 def test_another_version_is_refused_and_another_machine_is_warned_of(tmp_path):
     sweep(tmp_path)
     file = tmp_path / "sweep.json"
     stored = json.loads(file.read_text())
-    changed = stored | {"environment": stored["environment"] | {"threads": 77, "jax": "0.1"}}
-    file.write_text(json.dumps(changed))
+    rewrite(file, environment=stored["environment"] | {"threads": 77, "jax": "0.1"})
     with pytest.warns(UserWarning, match="jax was 0.1, now.*threads was 77, now"):
         sweep(tmp_path)
-    file.write_text(json.dumps(stored | {"gradbias": "0.0.1", "key": "older"}))
+    rewrite(file, gradbias="0.0.1")
     with pytest.raises(ValueError, match="gradbias: stored 0.0.1, now"):
         sweep(tmp_path)
     file.write_text("{}")

@@ -42,6 +42,8 @@ class Hypothesis:
         """
         try:
             return Checked(self, float(self.margin(setup)))
+        except dataclasses.FrozenInstanceError:
+            raise  # the setup was changed, which is no matter of this hypothesis
         except Exception as error:
             return Checked(self, math.nan, str(error).strip().split("\n")[0])
 
