@@ -33,7 +33,8 @@ LONG = 64  # items of a list of plain values above which it is known by its hash
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _BUILT_IN: tuple[Any, ...] = (*_CONTAINERS, *PLAIN)
-_HEAP = 1 << 9  # of type.__flags__: a class that was written in Python
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # of type.__flags__; classes of Python are the first alone
+_TWO_POINTERS = 16  # bytes that __dict__ and __weakref__ may add to an instance
 _OF_CLASSES = METADATA | {
     *("__dict__", "__weakref__", "__slots__", "__slotnames__", "__abstractmethods__", "_abc_impl"),
     *("__abstractvars__", "__abstractclassvars__", "__dataclass_params__", "__dataclass_fields__"),
@@ -241,9 +242,18 @@ def _own_instance(value: Any) -> Items:
                 getattr(value, name, None)  # what it remembers from now on is part of the object
     if isinstance(value, (*_CONTAINERS, *PLAIN)):
         yield "items", _plain(value)
-    elif any(not base.__flags__ & _HEAP and base is not object for base in kind.__mro__):
+    elif any(_has_hidden_state(base) for base in kind.__mro__ if base is not object):
         yield from ((f"pickled {name}", part) for name, part in _reduced_items(value))
     yield from _state(value)
+
+
+def _has_hidden_state(kind: type) -> bool:
+    """Is this a compiled class, whose instances hold more than attributes?"""
+    if not kind.__flags__ & _HEAP or kind.__flags__ & _IMMUTABLE:
+        return True
+    below = kind.__base__
+    grown = kind.__basicsize__ - (below.__basicsize__ if below is not None else 0)
+    return grown > _TWO_POINTERS and "__slots__" not in vars(kind)
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ NAMES, RANDOM, CLOCK = "looks names up while it runs", "draws from a random stat
 _RULES = {
     FILES: (
         *("builtins.open", "io.open", "_io.open", "os.open", "pathlib.Path", "json.load"),
+        "pathlib._local.Path",  # its name in Python 3.13
         *("pickle.load", "_pickle.load", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt"),
         *("numpy.fromfile", "numpy.memmap", "jax.numpy.load", "scipy.io.loadmat", "h5py.File"),
         *("pandas.read_csv", "pandas.read_parquet", "xarray.open_dataset", "builtins.input"),
