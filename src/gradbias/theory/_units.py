@@ -128,9 +128,9 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
                 answer = function(*call.args, **call.kwargs)
             except ValueError as error:
                 raise ValueError(f"{error} ({_words(units)})") from None
-            degrees_back = returns(call.arguments) if callable(returns) else returns
+            degrees_back: Any = returns(call.arguments) if callable(returns) else returns
             scaled = scaled_back(answer, degrees_back, units)
-            if isinstance(answer, float) and math.isinf(scaled) and not math.isinf(answer):
+            if isinstance(answer, float) and math.isinf(scaled) and math.isfinite(answer):
                 power = math.log10(abs(answer)) + units.of(degrees_back) * math.log10(2)
                 raise ValueError(
                     f"{', '.join(['problem', *names])} must be smaller: {function.__name__} would "
