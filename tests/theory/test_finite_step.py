@@ -144,14 +144,26 @@ def test_sgd_without_noise_or_room():
             r"params must fit together.*\(14, 2\)",
         ),
         (
-            lambda p: gd_gap(Regression.mean(1e150 * X, 1e150 * Y), THETA0, 5, 0.1),
-            "must be of moderate size",
+            lambda p: gd_gap(Regression.mean(1e155 * X, 1e155 * Y), THETA0, 5, 0.1),
+            "lr is too large for this problem.*range of float64, got 0.1",
+        ),
+        (
+            lambda p: gd_gap(Regression.mean(X, 1e200 * Y), THETA0, 2, 1e-50),
+            "problem, theta0 must be smaller: gd_gap would leave the range of float64.*1e3",
         ),
     ],
 )
 def test_what_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(Regression.mean(X, Y))
+
+
+def test_the_gap_of_data_whose_squares_leave_float64():
+    """Data s times as large with steps 1/s² as long are the same descent."""
+    gap = gd_gap(Regression.mean(X, Y), THETA0, 5, 0.1)
+    for s, lr in [(2.0**498, 0.1), (2.0**800, 0.1 * 2.0**-1000), (2.0**-498, 0.1)]:
+        found = gd_gap(Regression.mean(s * X, s * Y), THETA0, 5, lr)
+        assert found / s / s == pytest.approx(gap * (lr / 0.1), rel=1e-7)
 
 
 NETS = {

@@ -429,14 +429,26 @@ def test_odd_input_is_answered_with_a_sentence():
         imbalance_level(problem, {**params, "W2": params["W2"].T})
     with pytest.raises(ValueError, match="must be finite, got nan"):
         imbalance_level(problem, {**params, "W2": np.nan * params["W2"]})
-    with pytest.raises(ValueError, match="leave the range of float64"):
+    with pytest.raises(ValueError, match=r"imbalance_level would leave the range of float64.*1e40"):
         imbalance_level(problem, {**params, "W1": 1e200 * params["W1"]})
+    with pytest.raises(ValueError, match="products of layers leave the range of float64"):
+        certificate(problem, {**params, "W1": 1e200 * params["W1"]})
     with pytest.raises(ValueError, match="t must not be negative"):
         rate_bound(problem, params, -1.0)
     with pytest.raises(ValueError, match="e must not be negative"):
         certificate(problem, params).kB(-1.0)
     with pytest.raises(ValueError, match=r"N must have shape \(2, 2\)"):
         closed_step(problem, (np.ones((3, 2)), np.eye(3), np.eye(3)), 0.1)
+
+
+def test_the_level_of_layers_whose_products_leave_float64():
+    """W1·W2 and its error are beyond 1e308 beside these labels; the level, of W1ᵀW1, is not."""
+    problem, params = CASES["generic"].make()
+    far = gb.Regression(2.0**300 * problem.X, problem.Y, problem.weight)
+    large = {name: 2.0**505 * value for name, value in params.items()}
+    level = imbalance_level(problem, params)
+    assert level > 1
+    assert imbalance_level(far, large) == pytest.approx(2.0**1010 * level, rel=1e-12)
 
 
 def test_zero_weights_and_perfect_fits():

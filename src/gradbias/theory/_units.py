@@ -4,7 +4,8 @@ A net with N factors whose parameters have the unit p has a predictor of unit b 
 a unit x of their own, labels then x + b, and the weight of the loss sets the unit of time, t. All
 are exponents of two. `homogeneous` brings a problem that is far from order one to these units,
 where no product over- or underflows, calls the function there, and scales its answer back; both
-are exact. A problem of ordinary size is left as it is.
+are exact. A problem of ordinary size is left as it is. Where a single number is asked for and
+float64 cannot hold it, that is an error; in arrays and fields it is infinite, beside the others.
 """
 
 import dataclasses
@@ -127,8 +128,15 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
                 answer = function(*call.args, **call.kwargs)
             except ValueError as error:
                 raise ValueError(f"{error} ({_words(units)})") from None
-            degrees_back = returns(call.arguments) if callable(returns) else returns
-            return scaled_back(answer, degrees_back, units)
+            degrees_back: Any = returns(call.arguments) if callable(returns) else returns
+            scaled = scaled_back(answer, degrees_back, units)
+            if isinstance(answer, float) and math.isinf(scaled) and math.isfinite(answer):
+                power = math.log10(abs(answer)) + units.of(degrees_back) * math.log10(2)
+                raise ValueError(
+                    f"{', '.join(['problem', *names])} must be smaller: {function.__name__} would "
+                    f"leave the range of float64, at about 1e{power:.0f}"
+                )
+            return scaled
 
         return in_units  # pyright: ignore[reportReturnType]
 
@@ -210,6 +218,12 @@ def _rescaled(
     if isinstance(value, (list, tuple)) and value and np.ndim(value[0]) == 2:
         return [measured_array(array, power) for array in value]
     scaled = measured(value, power)
+    # A time beyond all numbers is the end, but a step or a rate must not be cut.
+    if name != "t" and np.any(np.isinf(times_power_of_two(value, -power)) & np.isfinite(value)):
+        raise ValueError(
+            f"{name} is too large for this problem, in whose units it would leave the range of "
+            f"float64, got {np.max(np.abs(value)):.3g} ({_words(units)})"
+        )
     return float(scaled) if np.ndim(value) == 0 else scaled
 
 
