@@ -176,6 +176,19 @@ def test_a_tiny_unit_beside_large_ones_is_learned_on_time(eps):
     np.testing.assert_allclose(got, exact, rtol=0, atol=1e-9)
 
 
+def test_a_unit_that_shrinks_for_ever_does_not_keep_a_run_from_its_end():
+    """The second mode is weaker than the decay: it falls like e^(−0.09 t) for ever."""
+    X, net, layer = np.diag([1.0, 0.1]), gb.TwoLayer(2, 2, 2), np.diag([0.3, 0.1])
+    setup = gb.Setup(
+        gb.Regression.half_sum(X, X), net, {"W1": layer, "W2": layer},
+        gb.Flow(weight_decay=0.05), gb.Until(gap=1e-8, time=1e4),
+    )  # fmt: skip
+    run = gb.simulate(setup, reduce=False)
+    assert run.status == "stationary"
+    assert run.status.at < 1000
+    np.testing.assert_allclose(run.theta, np.diag([0.9, 0.0]), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("eps", [1e-12, 1e-100])
 def test_a_tiny_parameter_of_a_diagonal_net_is_learned_on_time(eps):
     """u' = 2u(1 − u²) for X = I: a logistic curve in u²."""

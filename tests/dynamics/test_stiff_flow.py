@@ -60,7 +60,7 @@ def radau(setup, times):
     return states
 
 
-@pytest.mark.parametrize("solver", ["auto", "implicit"])
+@pytest.mark.parametrize("solver", ["implicit", pytest.param("auto", marks=pytest.mark.slow)])
 def test_features_of_unequal_scale_against_radau(solver):
     """An explicit method needs some 10⁸ steps: the fastest rate is 10⁶, the time 100."""
     setup = setup_of(solver, record=[gb.observe.params])
@@ -72,6 +72,7 @@ def test_features_of_unequal_scale_against_radau(solver):
             np.testing.assert_allclose(got, value, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_members_that_are_stiff_and_others_are_what_they_are_alone(monkeypatch):
     def build(scale):
         return setup_of(scale=scale)
@@ -154,6 +155,7 @@ def test_the_first_layer_is_eliminated_exactly(weight_decay):
         np.testing.assert_allclose(solve(b), wanted, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("until", [gb.Until(gap=1e-12, time=1e6), gb.Until(gap=1e-12)])
 def test_a_net_that_cannot_fit_is_called_stuck(until):
     """θ = a³ stays positive: what should be negative goes to zero like a power of time."""
@@ -191,6 +193,7 @@ def test_words_name_the_features_that_are_stiff():
     assert unequal_scales(gb.Regression.half_mean(X / SCALES, Y)) == ""
 
 
+@pytest.mark.slow
 def test_a_start_of_1e_150_moves_and_data_of_1e_150_say_that_nothing_does():
     net = gb.MLP([2, 3, 1], activation="tanh")
     params = {name: 1e-150 * p for name, p in gb.init.kaiming(net, key=0).items()}

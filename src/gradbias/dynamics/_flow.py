@@ -32,7 +32,8 @@ STIFF_STEPS, STIFF_GROWTH = 1_000, 1.5
 SOLVERS = ("auto", "explicit", "implicit")
 RESTS = 1e-12  # of the gap: what an endless run that rests would remove in twice its time
 STRICTER = 10  # errors of implicit steps point the same way in many of them, and add up
-PATIENCE = 100  # accepted steps without a lower objective before a run may be at its floor
+# Accepted steps without a lower objective before a run may be at its floor.
+PATIENCE, PATIENCE_IMPLICIT = 100, 10
 
 
 @functools.cache
@@ -51,8 +52,8 @@ class Memory(eqx.Module):
         solver: the state of the Runge-Kutta method.
         taken: steps so far, rejected ones included.
         best: the lowest objective seen.
-        since: accepted steps since then.
-        anchor: the parameters there.
+        since: accepted steps since the anchor.
+        anchor: the parameters there, or PATIENCE steps after the last anchor.
         mark_taken: steps at the last look at how fast time passes.
         mark_clock: the time then.
         free: steps not cut short by a save since `free_clock`.
@@ -116,7 +117,7 @@ class FlowStepper(Stepper):
 
         def step(state):
             moved, keep = self._step(system, state, target)
-            moved = self._judge(system, moved, keep, goal)
+            moved = self._judge(system, state.params, moved, keep, goal)
             if not self.implicit:
                 return moved
             rests = endless & keep & (moved.code == RUNNING) & self._rests(system, moved)
@@ -182,7 +183,7 @@ class FlowStepper(Stepper):
             system, lambda p: self._field(system, p), self.weight_decay, state.params, state.clock
         )
 
-    def _judge(self, system: System, state: State, keep, goal) -> State:
+    def _judge(self, system: System, before, state: State, keep, goal) -> State:
         """Has it converged, got stuck at the integrator's floor, or failed?"""
         value, memory = system.gap(system.problem, system.net, state.params), state.memory
         objective = value
@@ -192,8 +193,11 @@ class FlowStepper(Stepper):
         falls = objective < memory.best
         since = jnp.where(falls, 0, memory.since + keep.astype(memory.since.dtype))
         anchor = _where(falls, state.params, memory.anchor)
-        moved = self.tolerance.distance(system.net, state.params, anchor)
-        floor = (since >= PATIENCE) & (moved < 1e3)
+        moved = self.tolerance.distance(system.net, state.params, before, anchor)
+        patient = since >= (PATIENCE_IMPLICIT if self.implicit else PATIENCE)
+        floor = patient & (moved < 1e3)
+        # What decays below the digits of the objective moves ever less, what grows ever more.
+        since, anchor = jnp.where(patient, 0, since), _where(patient, state.params, anchor)
         most = CRAWL_STEPS_IMPLICIT if self.implicit else CRAWL_STEPS
         crawls = memory.taken - memory.mark_taken >= most
         slow = crawls & (state.clock < (1 + CRAWL_GROWTH) * memory.mark_clock)

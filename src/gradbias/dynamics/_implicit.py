@@ -43,7 +43,7 @@ def implicit_step(
 
     def level(sums, entry):
         parts, weights = entry
-        solve = solver(parts / size)
+        solve = solver(parts.astype(start.dtype) / size)
         moved = jax.lax.fori_loop(
             0, parts, lambda _, moved: moved + solve(flat(start + moved)), jnp.zeros_like(start)
         )

@@ -51,15 +51,19 @@ class Tolerance(Module):
         finite = jnp.all(jnp.stack(leaves)) & jnp.isfinite(ratio)
         return jnp.where(finite, ratio, jnp.inf)
 
-    def distance(self, net: Net, params, anchor) -> Any:
-        """The largest change of a parameter, in units of the tolerance: a tiny one's in its own."""
+    def distance(self, net: Net, params, before, anchor) -> Any:
+        """The largest change of a parameter since the anchor, in units of the tolerance.
+
+        A tiny unit's is in its own, since it may still grow; one that shrinks towards zero would
+        move for ever, and counts as the others do. `before` is the state a step earlier.
+        """
         units = jax.tree.map(
             lambda p, a, least: jnp.max(
                 jnp.abs(p - a) / (least + self.rtol * jnp.abs(p) + TINY), initial=0.0
             ),
             params,
             anchor,
-            self._absolute(net, params),
+            self._absolute_unless_shrinking(net, params, before, anchor),
         )
         return jnp.max(jnp.stack(jax.tree.leaves(units)))
 
@@ -68,6 +72,17 @@ class Tolerance(Module):
             return jax.tree.map(lambda p: self.atol, params)
         sizes = unit_sizes(net, params)
         return jax.tree.map(lambda size: jnp.minimum(self.atol, ABSOLUTE * size), sizes)
+
+    def _absolute_unless_shrinking(self, net: Net, params, before, anchor) -> Any:
+        least = self._absolute(net, params)
+        if not self.by_unit:
+            return least
+        sizes = [unit_sizes(net, p) for p in (params, before, anchor)]
+        return jax.tree.map(
+            lambda own, now, step, far: jnp.where((now < step) & (now < far), self.atol, own),
+            least,
+            *sizes,
+        )
 
 
 def first_size(field: Callable[[Any], Any], tolerance: Tolerance, net: Net, params) -> Any:
