@@ -15,7 +15,7 @@ from ._run import Run
 from ._shown import Table, number
 from ._status import Ending
 from .dynamics import Flow
-from .theorems import Claim, Difference, Measured, Told, difference, measured
+from .theorems import Checked, Claim, Difference, Measured, Told, difference, measured
 from .theorems._theorem import CERTIFIED
 
 Word = Literal["holds", "refuted", "inconclusive", "not applicable"]
@@ -211,6 +211,7 @@ class Judge:
         self.prediction, self.runs, self.strict = prediction, runs, strict
         self.theorem = prediction.theorem
         self.setup = of_same_saves(prediction.setup, runs)
+        self.hypotheses = self._hypotheses()
         self.told = self._tell(runs)
         self.seen = self._measure(runs)
         if set(self.seen) != set(self.told.claims):
@@ -221,6 +222,13 @@ class Judge:
 
     def verdicts(self) -> list[Verdict]:
         return [self._verdict(name, claim) for name, claim in self.told.claims.items()]
+
+    def _hypotheses(self) -> list[Checked]:
+        """What graded ones bring is relative to all saves together: fewer saves, another error."""
+        found = self.prediction.hypotheses
+        if self.setup is self.prediction.setup:
+            return found
+        return [c.hypothesis.check(self.setup) if c.hypothesis.graded else c for c in found]
 
     def _tell(self, runs: Mapping[str, Any]) -> Told:
         if self.theorem.given:
@@ -233,7 +241,8 @@ class Judge:
 
     def _verdict(self, name: str, claim: Claim) -> Verdict:
         seen, told = self.seen[name], self.told
-        expected = self.prediction.expected_error + float(told.expected.get(name, 0.0))
+        expected = sum(checked.expected_error for checked in self.hypotheses)
+        expected += float(told.expected.get(name, 0.0))
         margin = self.theorem.limit(name) + expected
         margin += 0.0 if self.strict else max(map(_integration, self.runs.values()), default=0.0)
         apart = difference(claim, seen)
@@ -287,6 +296,9 @@ class Judge:
             return "inconclusive", trouble or _too_blunt(apart.own)
         if apart.error <= margin + apart.own:
             return "holds", ""
+        broken = next((checked for checked in self.hypotheses if not checked.met), None)
+        if broken is not None:
+            return "inconclusive", f"at the saves that the run reached it is {broken}"
         if self.told.residual > CERTIFIED:
             return "inconclusive", f"the prediction's own residual is {number(self.told.residual)}"
         if trouble:

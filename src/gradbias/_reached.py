@@ -1,6 +1,7 @@
 """The part of a run that happened: what theorems see of it ends where the run stopped."""
 
 import dataclasses
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from ._status import Ending
 
 LASTED = (Ending.REACHED_STEPS, Ending.REACHED_TIME)
 WITHOUT_END = (Ending.DIVERGED, Ending.INTEGRATOR_FAILED)
+# Setup → saves → the same with these: theorems that see one run share what is known of its setup.
+_ENDED: weakref.WeakKeyDictionary[Setup, dict[bytes, Setup]] = weakref.WeakKeyDictionary()
 
 
 def reached(runs: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +54,8 @@ def of_same_saves(setup: Setup, runs: Mapping[str, Any]) -> Setup:
     begun = min(len(mine), len(theirs) - 1)
     if len(theirs) > len(mine) + 1 or not np.array_equal(mine[:begun], theirs[:begun]):
         return setup  # the theorem has chosen its own saves
-    return setup.replace(save_at=theirs)
+    same = _ENDED.setdefault(setup, {})
+    return same.setdefault(theirs.tobytes(), setup.replace(save_at=theirs))
 
 
 def saves_reached(run: Run) -> int:

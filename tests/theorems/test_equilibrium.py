@@ -72,7 +72,7 @@ def test_seams_of_different_widths():
             ),
         )
     }
-    told, seen = theorem.tell(setup, points).values["noise"], theorem.measure(points)["noise"]
+    told, seen = theorem.tell(setup, points).claims["noise"].value, theorem.measure(points)["noise"]
     assert told.shape == (1, 17)
     np.testing.assert_allclose(seen, told, rtol=1e-10, atol=1e-12 * np.abs(told).max())
 

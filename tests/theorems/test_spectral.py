@@ -1,5 +1,7 @@
 """The theorems of the spectral-bias paper: they hold, their controls break, errata are shown."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -120,6 +122,28 @@ def test_what_is_expected_of_descent_is_honest(known, gamma):
             continue
         assert max(ratios) <= 1 + 1e-6, name
         assert max(ratios) > 0.02, name
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.3])
+@pytest.mark.parametrize("name", ["spectral.thmC.12", "spectral.lemmaC.10"])
+def test_three_percent_wrong_is_not_allowed_to_descent(known, gamma, name):
+    """Neither is the allowance that of saves after the stop, which repeat a point with no error."""
+    right = FIND[name]
+
+    def predict(*given):
+        told = right.tell(*given)
+        wrong = {n: dataclasses.replace(c, value=1.03 * c.value) for n, c in told.claims.items()}
+        return dataclasses.replace(told, values=wrong)
+
+    wrong = dataclasses.replace(right, predict=predict)
+    setup = cases.descent(4, lr=0.01, gamma=gamma, whitened=True)
+    prediction = gb.predict(setup, name)[name]
+    run = gb.simulate(right.runs_of(setup)["run"])
+    assert run.status.at < setup.save_at[-2]
+    assert all(row.verdict == "holds" for row in gb.compare(run, prediction))
+    verdicts = gb.compare(run, dataclasses.replace(prediction, theorem=wrong))
+    assert all(row.verdict != "holds" for row in verdicts), str(verdicts)
+    assert all(row.error > row.allowed > 1.05 * prediction.expected_error for row in verdicts)
 
 
 def test_the_grade_of_a_step_is_linear_and_zero_for_the_flow():

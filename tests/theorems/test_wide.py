@@ -141,3 +141,19 @@ def test_every_theorem_on_width_10000_takes_a_gigabyte_at_most(moves):
     megabytes, seconds = map(float, done.stdout.split())
     assert megabytes < 1100
     assert seconds < 90
+
+
+@pytest.mark.parametrize(
+    ("std", "lr", "said"),
+    [(1e-2, 1e-3, "residual"), (0.1, 1e-2, "some draws of the start diverge")],
+    ids=["unfinished", "diverged"],
+)
+def test_an_ensemble_without_limits_says_nothing_against_the_law_of_the_bias(std, lr, said):
+    rng = np.random.default_rng(0)
+    problem = gb.Regression.half_mean(rng.standard_normal((20, 50)), rng.standard_normal((20, 1)))
+    net = gb.TwoLayer(50, 1, 10000)
+    start, last = gb.init.gaussian(net, std=std, key=0), gb.Until(steps=1000)
+    setup = gb.Setup(problem, net, start, gb.Descent(lr), last)
+    rows = gb.check(setup, "imbalance.bias_law").verdicts
+    assert "refuted" not in rows.counts, str(rows)
+    assert rows[0].verdict == "inconclusive" and said in rows[0].reason

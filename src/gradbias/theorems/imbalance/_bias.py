@@ -47,6 +47,7 @@ from ._motion import states
 
 DRAWS = 80
 GAP, ARRIVED = 1e-24, 1e-2  # to stop at; and what an unfinished fit may leave, of the distance
+LARGEST = 1e70  # of numbers whose fourth power is one, too
 HIDDEN = 1e-10  # of the first layer: a part that the data do not see and that is not rounding
 
 
@@ -302,6 +303,9 @@ def _law(setup: Setup, runs: Any) -> Told:
     """Moments and median of the χ² mixture, for the second layers at the end."""
     problem, ends = problem_of(setup), runs["run"]["params_W2_end"].values
     h, first = ends.shape[1], start(setup).V
+    away = np.maximum(runs["run"]["away_end"].values, 1e-300)
+    if not max(np.abs(ends).max(), away.max()) < LARGEST:  # or NaN
+        raise ValueError("some draws of the start diverge: a smaller step would decide")
     alpha = -math.log(_spread(setup)) / math.log(h)
     W1 = np.zeros((problem.d, h))  # not looked at
     laws = [bias_law(problem, {"W1": W1, "W2": W2}, alpha) for W2 in ends]
@@ -313,7 +317,6 @@ def _law(setup: Setup, runs: Any) -> Told:
         "second layer": equals(0.0, scale=max(float(np.abs(x).max()) for x in (ends[0], first))),
     }
     # Members that have not converged are further away than V says.
-    away = np.maximum(runs["run"]["away_end"].values, 1e-300)
     left = float(np.max(_misfits(problem, runs["run"]) / away))
     return Told(values, residual=0.0 if left <= ARRIVED else left)
 
