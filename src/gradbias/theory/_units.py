@@ -133,8 +133,8 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
             if isinstance(answer, float) and math.isinf(scaled) and math.isfinite(answer):
                 power = math.log10(abs(answer)) + units.of(degrees_back) * math.log10(2)
                 raise ValueError(
-                    f"{', '.join(['problem', *names])} must be smaller: {function.__name__} would "
-                    f"leave the range of float64, at about 1e{power:.0f}"
+                    f"{', '.join(['problem', *names])} must be of moderate size: "
+                    f"{function.__name__} would leave the range of float64, at about 1e{power:.0f}"
                 )
             return scaled
 
