@@ -88,6 +88,7 @@ def test_members_that_are_stiff_and_others_are_what_they_are_alone(monkeypatch):
     assert gb.sweep(build, {"scale": [1e-3, 1.0]}).identical(data)
 
 
+@pytest.mark.slow
 def test_a_first_save_far_away():
     at_once = gb.simulate(setup_of(save_at=[0.0, 100.0]))
     slowly = gb.simulate(setup_of(save_at=[0.0, 1e-9, 1e-6, 1e-3, 1.0, 100.0]))
