@@ -17,7 +17,7 @@ def said(problem, net, params, dynamics, time=1.0):
     return gb.simulate(gb.Setup(problem, net, params, dynamics, gb.Until(time=time))).status
 
 
-@pytest.mark.parametrize("dt", [None, 0.01])
+@pytest.mark.parametrize("dt", [None, pytest.param(0.01, marks=pytest.mark.slow)])
 def test_where_the_noise_vanishes_it_stays(dt):
     """Minibatches of samples that are all fitted: no noise is left on the manifold."""
     run = gb.simulate(setup(gb.Limit(gb.Minibatch(1), dt), times=TIMES))

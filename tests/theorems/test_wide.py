@@ -143,6 +143,7 @@ def test_every_theorem_on_width_10000_takes_a_gigabyte_at_most(moves):
     assert seconds < 90
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("std", "lr", "said"),
     [(1e-2, 1e-3, "residual"), (0.1, 1e-2, "some draws of the start diverge")],
