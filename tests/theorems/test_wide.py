@@ -126,8 +126,7 @@ moves = {moves}
 until = None if isinstance(moves, gb.Flow) else gb.Until(steps=1000)
 study = gb.check(gb.Setup(problem, net, params, moves, until), progress=False)
 assert study.verdicts.counts["holds"] >= 10, study
-peak = resource.getrusage(resource.RUSAGE_SELF)
-print(peak.ru_maxrss / 1e3, peak.ru_utime)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
 """
 
 
@@ -138,9 +137,7 @@ print(peak.ru_maxrss / 1e3, peak.ru_utime)
 def test_every_theorem_on_width_10000_takes_a_gigabyte_at_most(moves):
     code = WIDE_CHECK.format(moves=moves)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    megabytes, seconds = map(float, done.stdout.split())
-    assert megabytes < 1100
-    assert seconds < 90
+    assert float(done.stdout) < 1100
 
 
 @pytest.mark.slow
