@@ -74,6 +74,8 @@ class Trail(NamedTuple):
         clocks: where it ended.
         gaps: infinite where nobody looked, or the member did not run.
         codes: what became of the member.
+        rates: at which errors of a reduced run can grow, and their squares where steps are noisy;
+            −1 where nobody looked, None where nothing is reduced.
     """
 
     values: dict[str, Any]
@@ -83,6 +85,7 @@ class Trail(NamedTuple):
     clocks: Any
     gaps: Any
     codes: Any
+    rates: Any
 
 
 @eqx.filter_jit
@@ -127,13 +130,15 @@ def run_chunk(
 
         def segment(state, piece):
             moved, gap, here = _segment(system, stepper, state, piece, drive, ends, how)
+            rates = _rates(system, stepper, moved, piece.checks | piece.saves)
             values = jax.lax.cond(any_member(here, how.side_by_side), measure, nothing, moved)
             values = jax.tree.map(lambda v: jnp.where(here, v, jnp.nan), values)
-            return moved, _trail(moved, values, here, gap, how)
+            return moved, _trail(moved, values, here, gap, rates, how)
 
         def unused(state, piece):
             never, unseen = jnp.asarray(False), jnp.asarray(jnp.inf)
-            return state, _trail(state, nothing(state), never, unseen, how)
+            rates = _rates(system, stepper, state, never)
+            return state, _trail(state, nothing(state), never, unseen, rates, how)
 
         def slot(state, piece):
             used = piece.checks | piece.saves | (piece.targets > piece.starts)
@@ -216,9 +221,25 @@ def _settled(system: System, stepper: Stepper, moved: State, state: State, loss,
     return (length > 0) & (left <= ends.goal) & (ends.first - loss > 10 * left)
 
 
-def _trail(state: State, values: dict[str, Any], here, gap, how: How) -> Trail:
+def _rates(system: System, stepper: Stepper, state: State, looked) -> Any:
+    """How fast errors of a reduced run can grow, where that is looked at and matters."""
+    growth = system.growth
+    if growth is None:
+        return None
+
+    def seen(system, stepper, state):
+        batch = stepper.batch(system, state.clock)
+        return growth(system.problem, system.net, state.params, batch)
+
+    def unseen(system, stepper, state):
+        return jnp.full(2, -1.0)
+
+    return jax.lax.cond(looked & growth.matters, seen, unseen, system, stepper, state)
+
+
+def _trail(state: State, values: dict[str, Any], here, gap, rates, how: How) -> Trail:
     params = state.params if how.keeps_states else None
-    return Trail(values, here, params, state.sums, state.clock, gap, state.code)
+    return Trail(values, here, params, state.sums, state.clock, gap, state.code, rates)
 
 
 class Slope(NamedTuple):

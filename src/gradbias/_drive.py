@@ -19,6 +19,7 @@ from ._chunks import (
     segments_that_fit,
     slopes,
 )
+from ._error_growth import ErrorGrowth
 from ._members import Stack, block, bytes_of, fits_side_by_side, pick, stack
 from ._progress import Progress
 from ._recorder import Recorder
@@ -55,6 +56,7 @@ class Start(NamedTuple):
         lift: from these coordinates to all parameters; None if they are the same.
         record: the observables that are measured at saved states, made ready for the data.
         stats: what was reduced, or why not.
+        rounding: the size of errors that may grow; see `reductions`.
     """
 
     setup: Setup
@@ -65,6 +67,7 @@ class Start(NamedTuple):
     lift: Any
     record: dict[str, Any]
     stats: dict[str, Any]
+    rounding: float = 0.0
 
 
 class Stop(NamedTuple):
@@ -74,11 +77,14 @@ class Stop(NamedTuple):
         states: the last ones, finite even where a run diverged.
         clocks: where they halted; where a run diverged, the first step that is not finite.
         first_gaps: the gaps at the start.
+        errors: the largest that a reduced run may have, relative to a layer, where rounding can
+            grow.
     """
 
     states: State
     clocks: np.ndarray
     first_gaps: np.ndarray
+    errors: np.ndarray
 
 
 class Ensemble:
@@ -206,7 +212,7 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     states, stops = ensemble.first_states(), ensemble.stops()
     slots, calls = segments_that_fit(ensemble.segment_bytes(states, recorder)), FIRST_CALLS
     watch, saves, first = _Watch(ensemble), _Saves(ensemble.setups, recorder), True
-    bad_steps = np.full(len(states.clock), np.nan)
+    bad_steps, errors = np.full(len(states.clock), np.nan), ErrorGrowth(ensemble.starts)
     while True:
         drives, served = ensemble.drives(states, calls)
         clock = states.clock[states.code == RUNNING].min().item()
@@ -217,6 +223,7 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
         first, states = False, watch.look(states, trail)
         saves.take(plan, trail, states.clock)
+        errors.note(trail)
         for m in np.flatnonzero(running & (states.code == DIVERGED)).tolist() * ensemble.counts:
             last, bad_steps[m] = _first_bad_step(ensemble, m, pick(states, [m]), plan, recorder)
             states = jax.tree.map(lambda all, one, m=m: _replaced(all, m, one[0]), states, last)
@@ -233,7 +240,7 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     _, there = ensemble.advance(states, plan_end(states.clock.dtype, slots), drives, recorder)
     saves.fill(states, there, ensemble.counts)
     clocks = np.where(np.isnan(bad_steps), states.clock, bad_steps)
-    return Stop(states, clocks, watch.first_gaps)
+    return Stop(states, clocks, watch.first_gaps, errors.bounds(states.params))
 
 
 class _Watch:

@@ -10,7 +10,7 @@ from ._drive import Start
 from ._environment import Environment
 from ._pieces import Piece, piece_of
 from ._progress import Progress
-from ._simulate import Own, run_members
+from ._simulate import Own, in_full_where_needed, run_members
 from .numerics.fingerprint import changed_parts
 from .numerics.precision import in_float64
 from .numerics.programs import keyed_by
@@ -125,7 +125,10 @@ def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
     watcher, began = Watcher(job.sweep, job.patience), time.monotonic()
     try:
         with keyed_by([start.setup for start in job.starts]):
-            done = run_members(job.starts, watcher if bar is None else bar, job.own, job.wanted)
+            bar = watcher if bar is None else bar
+            done = run_members(job.starts, bar, job.own, job.wanted)
+            for member, _, again in in_full_where_needed(job.starts, done, bar, job.wanted):
+                done = done.with_member(member, again)
     except _Enough:
         return Estimate(watcher.seconds)
     piece = piece_of(job.starts, done, job.wanted)

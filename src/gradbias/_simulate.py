@@ -1,18 +1,20 @@
 """Setup → Run."""
 
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._drive import Ensemble, Start, Stop, drive
 from ._ending import statuses
+from ._error_growth import EXACT
 from ._members import pick
 from ._progress import Progress
 from ._recorder import Recorder, lifted
 from ._run import Run
 from ._setup import Setup
-from ._start import start_of
+from ._start import start_in_full, start_of
 from ._status import Status
 from .nets import LinearNet
 from .nets._base import as_matrix
@@ -43,6 +45,8 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
             start = start_of(setup, reduce)
         with Progress(repr(setup.net), progress) as bar:
             done = run_members([start], bar)
+            for _, in_full, again in in_full_where_needed([start], done, bar):
+                start, done = in_full, again
         final = pick(done.stop.states.params, 0)
         if start.lift is not None:
             final = to_numpy(lifted(start.lift, final))
@@ -68,6 +72,15 @@ class Done(NamedTuple):
     values: dict[str, Any]
     stop: Stop
     statuses: list[Status]
+
+    def with_member(self, member: int, alone: "Done") -> "Done":
+        """The same with one member as it ran by itself."""
+        values = {name: np.array(value) for name, value in self.values.items()}
+        for name, value in values.items():
+            value[:, member] = alone.values[name][:, 0]
+        statuses = list(self.statuses)
+        statuses[member] = alone.statuses[0]
+        return self._replace(values=values, statuses=statuses)
 
 
 class Own(NamedTuple):
@@ -100,6 +113,20 @@ def run_members(
     recorder = Recorder(ensemble.setups, lifts, differ, records)
     stop = drive(ensemble, recorder, bar)
     return Done(recorder.finish(), stop, statuses(ensemble, stop))
+
+
+def in_full_where_needed(
+    starts: list[Start], done: Done, bar: Progress, wanted: int | None = None
+) -> Iterator[tuple[int, Start, Done]]:
+    """The members whose reduced runs may be off by more than they promise, run in full."""
+    for member in np.flatnonzero(done.stop.errors[:wanted] > EXACT).tolist():
+        error = done.stop.errors[member]
+        reason = (
+            "what is rounding in the invariant subspaces might have grown, from a start near a "
+            f"saddle, to {error:.1e} of a layer"
+        )
+        start = start_in_full(starts[member].setup, reason)
+        yield member, start, run_members([start], bar)
 
 
 def _predictor(setup: Setup, final: Any) -> np.ndarray | None:

@@ -24,15 +24,16 @@ def start_of(setup: Setup, reduce: bool, like: Start | None = None) -> Start:
     """
     found = find_reduction(setup.problem, setup.net, setup.params) if reduce else "reduce=False"
     if isinstance(found, str):
-        return _unreduced(setup, found, like)
+        return start_in_full(setup, found, like)
     sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
     found = rounded(found)
     dynamics = _in_basis(setup, found, like)
     if dynamics is None:
         reason = setup.dynamics.not_closed
         reason = reason or setup.dynamics.noise.not_closed  # pyright: ignore[reportAttributeAccessIssue]
-        return _unreduced(setup, reason, like)
-    system = _system(found.problem, found.net, True, tally_of(setup, found.lift), like)
+        return start_in_full(setup, reason, like)
+    tally = tally_of(setup, found.lift)
+    system = _system(found.problem, found.net, True, tally, like, found.growth)
     stepper = dynamics.stepper(setup.params, setup.key)
     stats = {
         "reduction": " to ".join(sizes),
@@ -40,7 +41,9 @@ def start_of(setup: Setup, reduce: bool, like: Start | None = None) -> Start:
         "reason": "exact closure",
     }
     record = _record(setup, like)
-    return Start(setup, system, stepper, dynamics, found.params, found.lift, record, stats)
+    return Start(
+        setup, system, stepper, dynamics, found.params, found.lift, record, stats, found.rounding
+    )
 
 
 def padded(start: Start, frame: Frame, like: Start | None = None) -> Start:
@@ -55,11 +58,12 @@ def padded(start: Start, frame: Frame, like: Start | None = None) -> Start:
         return start
     problem, lift = padded_problem(start.system.problem, frame), padded_lift(start.lift, frame)
     tally = tally_of(start.setup, lift)
-    system = _system(problem, frame.net, True, tally, like)
+    system = _system(problem, frame.net, True, tally, like, start.system.growth)
     return start._replace(system=system, params=padded_params(start.params, frame), lift=lift)
 
 
-def _unreduced(setup: Setup, reason: str, like: Start | None) -> Start:
+def start_in_full(setup: Setup, reason: str, like: Start | None = None) -> Start:
+    """The run as it is, and why."""
     problem, linear = setup.problem, isinstance(setup.net, LinearNet)
     computable = linear or not isinstance(problem, Population)
     system = _system(problem, setup.net, computable, tally_of(setup, None), like)
@@ -69,14 +73,16 @@ def _unreduced(setup: Setup, reason: str, like: Start | None) -> Start:
     return Start(setup, system, stepper, setup.dynamics, setup.params, None, record, stats)
 
 
-def _system(problem: Any, net: Net, computable: bool, tally: Any, like: Start | None) -> System:
+def _system(
+    problem: Any, net: Net, computable: bool, tally: Any, like: Start | None, growth: Any = None
+) -> System:
     if like is not None and tally is None and like.system.tally is None:
         known = like.system
-        if known.problem is problem and known.net is net:
+        if known.problem is problem and known.net is net and known.growth is growth:
             return known
     if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
-        return System(problem, net, Gap(problem.excess(), computable), tally)
-    return System(problem, net, Gap(None, computable, problem.least), tally)
+        return System(problem, net, Gap(problem.excess(), computable), tally, growth)
+    return System(problem, net, Gap(None, computable, problem.least), tally, growth)
 
 
 def _in_basis(setup: Setup, found: Reduction, like: Start | None) -> Dynamics | None:

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from gradbias.nets import ChainNet
+from gradbias._error_growth import EXACT
 from gradbias.reductions import Reduction, reduce
+from gradbias.reductions._growth import norm
 
 from .by_hand import HUGE
 from .draw import Case
@@ -30,6 +32,8 @@ def compared(one: Case, saves: list[int]) -> tuple[float, float, str] | str:
         if full is None:
             return "ran away"
         lifted = _lifted(one, found, saves)
+    if lifted is None:
+        return "errors may grow"
     worst = slack = 0.0
     for need, got in zip(full, lifted, strict=True):
         scale = np.abs(need).max(initial=0.0) or 1.0
@@ -46,13 +50,19 @@ def _copies(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     return array * (1 + nudges)
 
 
-def _lifted(one: Case, found: Reduction, saves: list[int]) -> list[np.ndarray]:
-    """The path of the small net, and every factor made of it: E A Eᵀ and what lies outside."""
+def _lifted(one: Case, found: Reduction, saves: list[int]) -> list[np.ndarray] | None:
+    """The path of the small net, and every factor made of it: E A Eᵀ and what lies outside.
+
+    None where rounding may have grown beyond what is promised: these are run in full.
+    """
     seen = one.X @ found.row_space
     small = [found.params[f"W{k}"] for k in range(1, len(found.lift.rests) + 1)]
-    path = _path(one, seen[None], one.Y[None], [factor[None] for factor in small], saves)
+    rates: list[Any] | None = [] if found.rounding > 0 else None
+    path = _path(one, seen[None], one.Y[None], [factor[None] for factor in small], saves, rates)
     if path is None:
         return [np.full((1, 1, 1), np.nan)] * len(small)
+    if rates is not None and not _error(found, path, rates) <= EXACT:
+        return None
     outside = _shrinking(one, saves)[:, None, None]
     result = []
     for k, inside in enumerate(path):
@@ -62,6 +72,19 @@ def _lifted(one: Case, found: Reduction, saves: list[int]) -> list[np.ndarray]:
         whole = whole if right is None else whole @ right.T
         result.append(whole if rest is None else whole + outside * rest)
     return result
+
+
+def _error(found: Reduction, path: list[np.ndarray], rates: list[Any]) -> float:
+    """The largest that may come of rounding, step by step."""
+    grown = 0.0
+    for lr, momentum, mean, noisy, factors in rates:
+        others = float(found.growth.others([norm(factor) for factor in factors]))
+        lr = lr / (1 - momentum)
+        grown += lr * norm(mean) * others
+        if noisy is not None:
+            grown += 0.5 * (lr * norm(noisy) * others) ** 2
+    least = min(np.linalg.norm(factor[:, 0], axis=(1, 2)).max() for factor in path)
+    return float(np.exp(grown) * found.rounding / least) if least > 0 else np.inf
 
 
 def _shrinking(one: Case, saves: list[int]) -> np.ndarray:
@@ -75,8 +98,13 @@ def _shrinking(one: Case, saves: list[int]) -> np.ndarray:
     return np.array(kept)
 
 
-def _path(one: Case, X: Any, Y: Any, factors: Any, saves: list[int]) -> list[np.ndarray] | None:
-    """Steps of several copies at once; (saves, copies, rows, columns) for each factor."""
+def _path(
+    one: Case, X: Any, Y: Any, factors: Any, saves: list[int], rates: list[Any] | None = None
+) -> list[np.ndarray] | None:
+    """Steps of several copies at once; (saves, copies, rows, columns) for each factor.
+
+    Of the first copy, what the growth of errors depends on is added to `rates`.
+    """
     factors, kept = list(factors), []
     velocity = [np.zeros_like(factor) for factor in factors]
     first = max(np.abs(factor).max(initial=0.0) for factor in factors)
@@ -97,6 +125,10 @@ def _path(one: Case, X: Any, Y: Any, factors: Any, saves: list[int]) -> list[np.
         for factor in factors:
             before.append(factor if before[-1] is None else before[-1] @ factor)
         slope = 2 * weight * (x.transpose(0, 2, 1) @ (x @ before[-1] - y))
+        if rates is not None:
+            mean = 2 * one.weight * (X[0].T @ (X[0] @ before[-1][0] - Y[0]))
+            noisy = None if one.indices is None and one.noise is None else slope[0]
+            rates.append((one.lr, one.momentum, mean, noisy, [factor[0] for factor in factors]))
         for i in reversed(range(len(factors))):
             left = before[i]
             own = slope if left is None else left.transpose(0, 2, 1) @ slope

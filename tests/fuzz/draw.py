@@ -148,6 +148,7 @@ def _start(rng: np.random.Generator, net: Any) -> tuple[dict[str, np.ndarray], s
                 "columns",
                 "layers",
                 "sparse",
+                "integers",
             ]
         )
     )
@@ -181,6 +182,11 @@ def _start(rng: np.random.Generator, net: Any) -> tuple[dict[str, np.ndarray], s
         params = {key: _scaled(rng, value, axis) for key, value in params.items()}
     elif name == "layers":
         params = {key: value * 10.0 ** rng.choice(EXPONENTS) for key, value in params.items()}
+    elif name == "integers":  # products of them cancel exactly
+        params = {
+            key: rng.integers(-2, 3, size=shape) * float(rng.choice([1.0, 0.5, 0.0]))
+            for key, shape in shapes.items()
+        }
     elif name == "sparse":
         params = {
             key: value

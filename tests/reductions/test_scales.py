@@ -88,9 +88,11 @@ def test_inputs_of_different_scale_reduce_where_the_data_keep_them_apart(row):
     setup = gb.Setup(
         problem, net, {"W1": W1, "W2": W2}, gb.Descent(0.1), gb.Until(steps=4000), save_at=[4000]
     )
+    found = reduce(problem, net, setup.params)
+    assert not isinstance(found, str) and tuple(found.net.dims) == (2, 4, 2)
     run, full = end_of(setup), end_of(setup, reduce=False)
-    assert run.stats["reduction"] == "2-30-2 to 2-4-2"
-    np.testing.assert_allclose(run.theta, full.theta, atol=1e-10)
+    assert "might have grown" in run.stats["reason"]  # by 1/row: exact zeros are near a saddle
+    np.testing.assert_array_equal(run.theta, full.theta)
 
 
 def test_equal_blocks_of_data_do_not_mix_their_inputs():

@@ -72,11 +72,13 @@ class DescentStepper(Stepper):
         thin, sums, memory = jax.lax.fori_loop(start, target, step, carry)
         return State(as_before(thin), sums, target, memory, state.code)
 
+    def batch(self, system: System, step) -> Any:
+        return None if self.noise is None else self.noise.batch(system.problem, self.key, step)
+
     def _gradient(self, system: System, params, step) -> Any:
         if self.noise is None:
             return gradient(system.problem, system.net, params)
-        batch = self.noise.batch(system.problem, self.key, step)
-        grads = gradient(system.problem, system.net, params, batch)
+        grads = gradient(system.problem, system.net, params, self.batch(system, step))
         added = self.noise.added(self.key, step, params)
         return grads if added is None else jax.tree.map(jnp.add, grads, added)
 

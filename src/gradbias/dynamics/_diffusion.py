@@ -30,6 +30,9 @@ class DiffusionStepper(Stepper):
         """A square root of the covariance; it does not change along the run."""
         return self.noise.spread(system.problem)
 
+    def batch(self, system: System, step) -> Any:
+        return self.noise.batch(system.problem, self.key, step)
+
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
         spread = state.memory
         size = spread.size(system.problem, system.net, state.params)

@@ -81,12 +81,14 @@ class System(Module):
         gap: the excess loss.
         tally: what one step adds to the sums, as a function of parameters, (stochastic) gradient
             of the loss and learning rate; None if nothing is summed.
+        growth: how fast errors of a reduced run can grow; None where nothing is reduced.
     """
 
     problem: Any
     net: Any
     gap: Gap
     tally: Callable[[Any, Any, Any], dict[str, Any]] | None
+    growth: Any = None
 
     def add(self, sums: dict[str, Any], params, grads, lr) -> dict[str, Any]:
         """The sums after one more step."""
@@ -109,6 +111,10 @@ class Stepper(Module):
     def when_stiff(self) -> "Stepper":
         """What goes on with a state, and its memory, that this one left with the code STIFF."""
         return self
+
+    def batch(self, system: System, step) -> Any:
+        """What one step sees of the data; None for all of it (jax-level)."""
+        return None
 
     @abc.abstractmethod
     def begin(self, system: System, params) -> Any:

@@ -70,17 +70,20 @@ class Closed(NamedTuple):
     Attributes:
         residual: the largest part that is mapped out of them, relative to its factor or column.
         even: is no candidate, and no row of them, far smaller than another one, unless zero?
+        leaves_out: of each space between two factors: was a candidate taken for a sum of others,
+            up to rounding?
     """
 
     residual: float
     even: bool
+    leaves_out: list[bool]
 
 
 def closed(
     units: list[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
 ) -> Closed:
     """How well these subspaces close."""
-    worst, even = 0.0, True
+    worst, even, leaves_out = 0.0, True, [False] * (len(units) - 1)
     for k in range(1, len(units)):
         basis = bases[k]
         if basis is None:
@@ -88,8 +91,17 @@ def closed(
         both = images(units, bases, k, by_column)
         for image in both:
             worst = max(worst, _norm(image - basis @ (basis.T @ image)))
-        even = even and _is_even(np.abs(np.concatenate(both, axis=1)))
-    return Closed(worst, even)
+        sizes = np.abs(np.concatenate(both, axis=1))
+        even = even and _is_even(sizes)
+        leaves_out[k - 1] = _leaves_out(sizes, basis.shape[1])
+    return Closed(worst, even, leaves_out)
+
+
+def _leaves_out(sizes: np.ndarray, rank: int) -> bool:
+    """Are there more candidates than directions, where more rows than these are not zero?"""
+    if rank == sizes.shape[1]:
+        return False
+    return bool(rank < min(np.count_nonzero(sizes.any(axis=axis)) for axis in (0, 1)))
 
 
 def _is_even(sizes: np.ndarray) -> bool:
@@ -107,20 +119,27 @@ def small(scale: np.ndarray) -> np.ndarray:
 
 
 def unit(factor: np.ndarray, largest: float) -> np.ndarray:
-    """A factor divided by its spectral norm, to a few per cent; zero stays zero.
-
-    Power iteration, because the norm only sets the scale of a threshold. Divided by the largest
-    entry first: squares of an init of 1e-200 would underflow.
-    """
+    """A factor divided by its spectral norm, to a few per cent; zero stays zero."""
     if largest == 0:
         return factor
-    scaled = factor / largest
-    if 1 in factor.shape:
-        return scaled / math.sqrt(np.vdot(scaled, scaled))
-    x = _direction(factor.shape[1])
+    scaled = factor / largest  # squares of an init of 1e-200 would underflow
+    return scaled / _about_norm(scaled)
+
+
+def about_norm(matrix: np.ndarray) -> float:
+    """The spectral norm, to a few per cent."""
+    largest = float(np.abs(matrix).max(initial=0.0))
+    return largest and largest * _about_norm(matrix / largest)
+
+
+def _about_norm(scaled: np.ndarray) -> float:
+    """Power iteration, because the norm only sets the scale of a threshold."""
+    if 1 in scaled.shape:
+        return math.sqrt(np.vdot(scaled, scaled))
+    x = _direction(scaled.shape[1])
     for _ in range(10):
         x = scaled.T @ (scaled @ (x / np.linalg.norm(x)))
-    return scaled / np.sqrt(np.linalg.norm(x))
+    return math.sqrt(np.linalg.norm(x))
 
 
 def _norm(matrix: np.ndarray) -> float:

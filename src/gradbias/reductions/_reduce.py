@@ -9,10 +9,13 @@ from ..nets import ChainNet, Deep, Net
 from ..nets._base import product
 from ..problems import Problem, QuadraticProblem
 from ..problems._base import Quadratic
-from ._closure import CERTIFICATE, closed, invariant_bases, polished, small, unit
+from ._closure import CERTIFICATE, about_norm, closed, invariant_bases, polished, small, unit
+from ._growth import Growth, growth_of, near_saddle
 from ._latest import latest
 from ._scales import left_out, mixed_inputs, mixed_units, writable
 from ._spectral import in_row_space
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 class Lift(NamedTuple):
@@ -72,6 +75,9 @@ class Reduction(NamedTuple):
         lift: the way back.
         row_space: the basis in which the data are written.
         certificate: how far the subspaces are from invariant, relative.
+        growth: how fast errors can grow.
+        rounding: the size of errors that may: of what was left out, or of a change of basis near
+            a saddle; zero where there are none.
     """
 
     problem: Quadratic
@@ -80,14 +86,17 @@ class Reduction(NamedTuple):
     lift: Lift
     row_space: np.ndarray
     certificate: float
+    growth: Growth
+    rounding: float
 
 
 class Bases(NamedTuple):
-    """Invariant subspaces: `closed` says what the other two are."""
+    """Invariant subspaces: `closed` says what the others are."""
 
     bases: list[np.ndarray | None]
     residual: float
     even: bool
+    leaves_out: list[bool]
 
 
 def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
@@ -132,7 +141,14 @@ def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     lift = Lift(net, bases, rests, across)
     inside["rest"] = np.asarray(1.0)
     seen, small_net = in_row_space(problem), chain_of(tuple(dims))
-    return Reduction(seen, small_net, inside, lift, row_space, found.residual)
+    saddle = near_saddle(factors, bases)
+    rounding, outside = 0.0, [0.0] * len(factors)
+    if saddle or any(found.leaves_out):
+        sizes = (most / np.abs(F).max() for most, F in zip(largest, units, strict=True) if most)
+        rounding = max(found.residual, EPS) * max(sizes, default=0.0)
+        outside[1:-1] = [0.0 if rest is None else about_norm(rest) for rest in rests[1:-1]]
+    growth = growth_of(outside, found.leaves_out, saddle)
+    return Reduction(seen, small_net, inside, lift, row_space, found.residual, growth, rounding)
 
 
 def _closed_bases(units: list[np.ndarray], row_space: np.ndarray, by_column: bool = False) -> Bases:
