@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from gradbias.nets import ChainNet
 from gradbias._error_growth import EXACT
+from gradbias.nets import ChainNet
 from gradbias.reductions import Reduction, reduce
 from gradbias.reductions._growth import norm
 

@@ -1,5 +1,7 @@
 """Rounding that a reduced run leaves out, or makes, where training would make it grow."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -110,7 +112,7 @@ def test_the_bound_is_one():
     sizes, growth = (3, 4, 4, 2), Growth(np.zeros(3), np.zeros(2), np.ones(()))
     target = rng.normal(size=(3, 2))
     for _ in range(20):
-        factors = [0.3 * rng.normal(size=s) for s in zip(sizes[:-1], sizes[1:], strict=True)]
+        factors = [0.3 * rng.normal(size=s) for s in itertools.pairwise(sizes)]
         errors = [1e-7 * rng.normal(size=factor.shape) for factor in factors]
         moved = [factor + error for factor, error in zip(factors, errors, strict=True)]
         first, grown = sum(np.sum(e * e) for e in errors), 0.0
