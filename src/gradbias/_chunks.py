@@ -16,6 +16,7 @@ from .dynamics._gradient import decayed
 from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING, SPENT, STATIONARY
 from .nets._base import as_matrix
 
+UNSEEN = -1.0  # a rate where nobody looked
 TINY_BYTES = 1024  # of parameters: members below this are faster side by side than one by one
 
 
@@ -75,7 +76,7 @@ class Trail(NamedTuple):
         gaps: infinite where nobody looked, or the member did not run.
         codes: what became of the member.
         rates: at which errors of a reduced run can grow, and their squares where steps are noisy;
-            −1 where nobody looked, None where nothing is reduced.
+            −1 where nobody looked, None where there are no errors.
     """
 
     values: dict[str, Any]
@@ -137,7 +138,7 @@ def run_chunk(
 
         def unused(state, piece):
             never, unseen = jnp.asarray(False), jnp.asarray(jnp.inf)
-            rates = _rates(system, stepper, state, never)
+            rates = None if system.growth is None else jnp.full(2, UNSEEN)
             return state, _trail(state, nothing(state), never, unseen, rates, how)
 
         def slot(state, piece):
@@ -222,7 +223,7 @@ def _settled(system: System, stepper: Stepper, moved: State, state: State, loss,
 
 
 def _rates(system: System, stepper: Stepper, state: State, looked) -> Any:
-    """How fast errors of a reduced run can grow, where that is looked at and matters."""
+    """How fast errors of a reduced run can grow, where that is looked at."""
     growth = system.growth
     if growth is None:
         return None
@@ -232,9 +233,9 @@ def _rates(system: System, stepper: Stepper, state: State, looked) -> Any:
         return growth(system.problem, system.net, state.params, batch)
 
     def unseen(system, stepper, state):
-        return jnp.full(2, -1.0)
+        return jnp.full(2, UNSEEN)
 
-    return jax.lax.cond(looked & growth.matters, seen, unseen, system, stepper, state)
+    return jax.lax.cond(looked, seen, unseen, system, stepper, state)
 
 
 def _trail(state: State, values: dict[str, Any], here, gap, rates, how: How) -> Trail:

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ._chunks import Trail
+from ._chunks import UNSEEN, Trail
 from .dynamics import Dynamics
 
 EXACT = 1e-10  # what a reduced run promises, relative to a layer
-UNSEEN = -1.0  # a rate where nobody looked
 
 
 class ErrorGrowth:

@@ -190,7 +190,8 @@ def _family(start: Start, flat: _Flat) -> Hashable:
         return (*common, flat.shape)
     running = tuple(f for f in setup.record.values() if isinstance(f, Running))
     rank = start.system.net.dims[0] if isinstance(setup.problem, Population) else None
-    return (*common, "reduced", rank, flat.seen, shape_of(*jax.tree.flatten(running)))
+    watched = start.system.growth is not None
+    return (*common, "reduced", watched, rank, flat.seen, shape_of(*jax.tree.flatten(running)))
 
 
 def _in_one_frame(variants: list[_Variant]) -> list[list[_Variant]]:

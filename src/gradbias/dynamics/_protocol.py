@@ -81,7 +81,7 @@ class System(Module):
         gap: the excess loss.
         tally: what one step adds to the sums, as a function of parameters, (stochastic) gradient
             of the loss and learning rate; None if nothing is summed.
-        growth: how fast errors of a reduced run can grow; None where nothing is reduced.
+        growth: how fast errors of a reduced run can grow; None where there are none.
     """
 
     problem: Any

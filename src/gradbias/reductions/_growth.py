@@ -37,11 +37,6 @@ class Growth(Module):
     leads_out: Any
     inside: Any
 
-    @property
-    def matters(self) -> Any:
-        """Is there anything that could grow (jax-level)?"""
-        return jnp.any(self.leads_out > 0) | (self.inside > 0)
-
     def __call__(self, problem, net, params, batch) -> Any:
         """A bound on ‖M‖, and on ‖M‖² with the slope of a batch; 0 without one (jax-level)."""
         theta = as_matrix(net.predictor(params))

@@ -75,7 +75,7 @@ class Reduction(NamedTuple):
         lift: the way back.
         row_space: the basis in which the data are written.
         certificate: how far the subspaces are from invariant, relative.
-        growth: how fast errors can grow.
+        growth: how fast errors can grow; None where there are none that may.
         rounding: the size of errors that may: of what was left out, or of a change of basis near
             a saddle; zero where there are none.
     """
@@ -86,7 +86,7 @@ class Reduction(NamedTuple):
     lift: Lift
     row_space: np.ndarray
     certificate: float
-    growth: Growth
+    growth: Growth | None
     rounding: float
 
 
@@ -141,14 +141,25 @@ def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     lift = Lift(net, bases, rests, across)
     inside["rest"] = np.asarray(1.0)
     seen, small_net = in_row_space(problem), chain_of(tuple(dims))
-    saddle = near_saddle(factors, bases)
-    rounding, outside = 0.0, [0.0] * len(factors)
-    if saddle or any(found.leaves_out):
-        sizes = (most / np.abs(F).max() for most, F in zip(largest, units, strict=True) if most)
-        rounding = max(found.residual, EPS) * max(sizes, default=0.0)
-        outside[1:-1] = [0.0 if rest is None else about_norm(rest) for rest in rests[1:-1]]
-    growth = growth_of(outside, found.leaves_out, saddle)
+    rounding, growth = _errors(factors, largest, units, rests, found)
     return Reduction(seen, small_net, inside, lift, row_space, found.residual, growth, rounding)
+
+
+def _errors(
+    factors: list[np.ndarray],
+    largest: list[Any],
+    units: list[np.ndarray],
+    rests: list[np.ndarray | None],
+    found: Bases,
+) -> tuple[float, Growth | None]:
+    """How large errors are that may grow, and how fast they do; zero and None without any."""
+    saddle = near_saddle(factors, found.bases)
+    if not saddle and not any(found.leaves_out):
+        return 0.0, None
+    sizes = [most / np.abs(F).max() for most, F in zip(largest, units, strict=True) if most]
+    outside = [0.0 if rest is None else about_norm(rest) for rest in rests[1:-1]]
+    growth = growth_of([0.0, *outside, 0.0][: len(factors)], found.leaves_out, saddle)
+    return float(max(found.residual, EPS) * max(sizes, default=0.0)), growth
 
 
 def _closed_bases(units: list[np.ndarray], row_space: np.ndarray, by_column: bool = False) -> Bases:
