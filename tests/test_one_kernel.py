@@ -46,6 +46,12 @@ def setup(net, moves):
     return gb.Setup(problem, net, start, moves, gb.Until(steps=200), key=2)
 
 
+def equal_up_to_rounding(one, other):
+    """In digits of the largest entry: those that pass through zero have no digits of their own."""
+    one, other = np.asarray(one), np.asarray(other)
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-14 * np.abs(other).max())
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("moves", MOVES)
 def test_one_kernel_gives_the_same_numbers(moves, one_by_one):
@@ -53,8 +59,7 @@ def test_one_kernel_gives_the_same_numbers(moves, one_by_one):
     whole = {name: gb.simulate(s) for name, s in setups.items()}
     one_by_one()
     for name, s in setups.items():
-        apart = gb.simulate(s)
-        np.testing.assert_allclose(whole[name].data["theta"], apart.data["theta"], rtol=1e-13)
+        equal_up_to_rounding(whole[name].data["theta"], gb.simulate(s).data["theta"])
 
 
 @pytest.mark.parametrize("moves", ["GD", "labels"])
@@ -72,8 +77,10 @@ def test_members_alone_are_members_side_by_side(moves, one_by_one):
     alone = gb.sweep(build, {"seed": range(3)})
     one_by_one()
     together = gb.sweep(build, {"seed": range(3)})
-    for name in ("theta", "theta_end", "status", "stopped_at"):
-        np.testing.assert_allclose(alone[name], together[name], rtol=1e-12)
+    for name in ("theta", "theta_end"):
+        equal_up_to_rounding(alone[name], together[name])
+    for name in ("status", "stopped_at"):
+        np.testing.assert_array_equal(alone[name], together[name])
 
 
 def traced(function, *args):
