@@ -53,6 +53,7 @@ LABEL = INPUT + PREDICTOR
 RATE = NONE - TIME  # also of weight decay γ in L + γ‖θ‖²
 LOSS = 2 * PARAMETER - TIME  # the flow moves parameters by ∂L/∂p in a unit of time
 WEIGHT = LOSS - 2 * LABEL
+CURVATURE = LOSS - 2 * PREDICTOR  # of the loss in the predictor: weight·XᵀX
 
 
 class LogOf(NamedTuple):
@@ -68,6 +69,14 @@ class Units(NamedTuple):
     p: float
     b: float
     t: float
+
+    def measured(self, value: Any, degree: Degree) -> Any:
+        """A value of this degree, in these units."""
+        return measured(value, self.of(degree))
+
+    def back(self, value: Any, degree: Degree) -> Any:
+        """A value of this degree in these units, in the caller's."""
+        return scaled_back(value, degree, self)
 
     def of(self, degree: Degree) -> float:
         """The exponent of a quantity of this degree."""
@@ -100,7 +109,8 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
     Args:
         returns: the degree of what it returns; of a named tuple, a dataclass or a dict with
             fields, a dict of their degrees (those left out have none); or a function of the
-            arguments by name that gives one of these.
+            arguments by name that gives one of these. An object with methods has `in_units`
+            instead, which gives it these units to answer in.
         by: the argument that holds the parameters or the predictor, whose size is a unit;
             several names are joined by a comma. Or a function of the arguments by name that
             gives the exponent of the parameters, None if they are zero.
@@ -129,18 +139,33 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
             except ValueError as error:
                 raise ValueError(f"{error} ({_words(units)})") from None
             degrees_back: Any = returns(call.arguments) if callable(returns) else returns
-            scaled = scaled_back(answer, degrees_back, units)
-            if isinstance(answer, float) and math.isinf(scaled) and math.isfinite(answer):
-                power = math.log10(abs(answer)) + units.of(degrees_back) * math.log10(2)
-                raise ValueError(
-                    f"{', '.join(['problem', *names])} must be of moderate size: "
-                    f"{function.__name__} would leave the range of float64, at about 1e{power:.0f}"
-                )
-            return scaled
+            if isinstance(answer, float) and isinstance(degrees_back, Degree):
+                power, shown = units.of(degrees_back), ["problem", *names]
+                return single(answer, power, function.__name__, *shown)
+            return scaled_back(answer, degrees_back, units)
 
         return in_units  # pyright: ignore[reportReturnType]
 
     return decorate
+
+
+def single(value: float, power: float, asked: str, *arguments: str) -> float:
+    """value·2^power, refused where float64 cannot hold it.
+
+    Args:
+        value: a number of moderate size.
+        power: its unit.
+        asked: the function that was called.
+        arguments: which are the cause.
+    """
+    scaled = float(times_power_of_two(value, power))
+    if math.isinf(scaled) and math.isfinite(value):
+        size = math.log10(abs(value)) + power * math.log10(2)
+        raise ValueError(
+            f"{', '.join(arguments)} must be of moderate size: {asked} would leave the range of "
+            f"float64, at about 1e{size:.0f}"
+        )
+    return scaled
 
 
 def _units(
@@ -229,6 +254,8 @@ def _rescaled(
 
 def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
     """What a function returned in these units, in the caller's."""
+    if hasattr(answer, "in_units"):  # it has methods, which scale by themselves
+        return answer.in_units(units)
     if isinstance(degrees, LogOf):
         return answer + units.of(degrees.degree) * math.log(2)
     if isinstance(degrees, Degree):
@@ -236,10 +263,12 @@ def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
             return {name: scaled_back(value, degrees, units) for name, value in answer.items()}
         if degrees == NONE or answer is None:
             return answer
+        if hasattr(answer, "_make"):
+            return answer._make(scaled_back(part, degrees, units) for part in answer)
         if isinstance(answer, (list, tuple)):
             return type(answer)(scaled_back(part, degrees, units) for part in answer)
         scaled = times_power_of_two(answer, units.of(degrees))
-        return float(scaled) if isinstance(answer, float) else scaled
+        return float(scaled) if isinstance(answer, float) else np.asarray(scaled)
     if isinstance(answer, Mapping):
         return {k: scaled_back(v, degrees.get(k, NONE), units) for k, v in answer.items()}
     moved = {name: scaled_back(getattr(answer, name), d, units) for name, d in degrees.items()}
