@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gradbias import theory
+from gradbias.problems import Regression
 from theory import units_rows, units_rows_imbalance, units_rows_noise
 from theory.units_table import Units, Unrepresentable, expect_same, some_number_overflows
 
@@ -138,3 +139,33 @@ def test_a_wrong_degree_is_found(name):
         assert compare(name, units) > 0
         with pytest.raises(AssertionError):
             compare(name, units, times_power(power))
+
+
+SADDLES = [(0, -963, 0), (-600, -300, 0), (-332, -664, 0), (332, 332, 0), (0, -332, -900),
+           (500, 400, 300), (0, 0, 1000)]  # fmt: skip
+
+
+@pytest.mark.parametrize("units", SADDLES)
+def test_saddles_in_any_units(units):
+    """Down to 1e-290: a pull that underflowed was no pull, and the saddle was not seen."""
+    u = Units(*units, 3)
+    x, weight = np.array([[0.6, -1.1, 0.4]]), u(0.3, u.w)
+    problem = Regression(u(x, u.x), u([1.7], u.y), weight)
+    for side, ends_at_zero in ((-0.8, True), (0.8, False)):
+        end = theory.balanced_limit(problem, u(side * x[0], u.b), 3)
+        assert end.saddle == ends_at_zero
+        assert np.any(end.theta) != ends_at_zero
+        assert not theory.balanced_limit(problem, u(side * x[0], u.b), 1).saddle
+        unit, length = x[0] / np.linalg.norm(x), (0.8 * np.linalg.norm(x)) ** (1 / 3)
+        pair = {"u": [[length, 0.0]], "v": [[length, 0.0]]}
+        start = u.params(v1=np.sign(side) * length * unit, **pair)
+        assert theory.rank1_limit(problem, start).saddle == ends_at_zero
+
+
+def test_a_start_or_a_step_that_is_lost_beside_the_labels_is_refused():
+    """In units of the labels it would have no digits left."""
+    problem = Regression(np.eye(2), [1e100, 2e100], 0.5)
+    with pytest.raises(ValueError, match="theta0 is too small for this problem.*got 3e-250"):
+        theory.gd_gap(problem, [1e-250, 3e-250], 3, 1e-140)
+    with pytest.raises(ValueError, match="lr is too small for this problem.*got 1e-300"):
+        theory.gd_gap(Regression(np.eye(2), [1e-100, 2e-100], 0.5), [1e-100, 1e-100], 3, 1e-300)

@@ -23,6 +23,7 @@ Measure = Callable[[Mapping[str, Any]], int | None]
 F = TypeVar("F", bound=Callable[..., Any])
 
 WHOLE = 64  # factors up to which the unit of the parameters is a whole power of two
+LEAST = -1022  # exponents above have all their digits, and smaller ones beside them to rounding
 ORDINARY = 40  # units between 2^±40 are left alone: no product in the theory overflows from there
 
 
@@ -96,6 +97,12 @@ class Units(NamedTuple):
             measured_array(problem.sigma_eps, 2 * (self.x + self.b)),
             float(weight),
         )
+
+
+def own_units(problem: Any) -> Any:
+    """The same problem with inputs, labels and weight of order one."""
+    plain = _units({"problem": problem}, [], {}, "")
+    return problem if plain is None else plain.problem(problem)
 
 
 def measured_array(value: Any, power: float) -> np.ndarray:
@@ -239,17 +246,28 @@ def _rescaled(
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     power = units.of(degree)
     if isinstance(value, Mapping):
+        _refuse_lost(name, _arrays(value), units, power)
         return {key: measured_array(array, power) for key, array in value.items()}
     if isinstance(value, (list, tuple)) and value and np.ndim(value[0]) == 2:
+        _refuse_lost(name, _arrays(value), units, power)
         return [measured_array(array, power) for array in value]
+    # A time beyond all numbers is the end, and one below all is the start.
+    if name != "t":
+        _refuse_lost(name, [np.asarray(value)], units, power)
     scaled = measured(value, power)
-    # A time beyond all numbers is the end, but a step or a rate must not be cut.
-    if name != "t" and np.any(np.isinf(times_power_of_two(value, -power)) & np.isfinite(value)):
-        raise ValueError(
-            f"{name} is too large for this problem, in whose units it would leave the range of "
-            f"float64, got {np.max(np.abs(value)):.3g} ({_words(units)})"
-        )
     return float(scaled) if np.ndim(value) == 0 else scaled
+
+
+def _refuse_lost(name: str, arrays: list[Any], units: Units, power: float) -> None:
+    """A step, a rate or a start must not be cut, nor lose the digits of its largest number."""
+    there = exponent(*arrays) if all(np.isfinite(a).all() for a in arrays) else None
+    if there is not None and not LEAST < there - power <= 1024:
+        size = "large" if there > power else "small"
+        raise ValueError(
+            f"{name} is too {size} for this problem, in whose units it would leave the range of "
+            f"float64, got {max(np.max(np.abs(a), initial=0.0) for a in arrays):.3g} "
+            f"({_words(units)})"
+        )
 
 
 def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
