@@ -25,15 +25,43 @@ SEEN = 2  # factors with so small a slope that is no zero; a hinge has none, its
 LEFT = 1e-3  # of the loss at the first factor: what may be left of it at the last
 SAME = 1e-12  # of the largest output: rounding
 TIMES = (2.0, 1024.0)  # of the parameters, at which outputs are compared
+ROUNDS, STEPS, STEP = 6, 400, 0.05  # of the search; a step in parts of ‖x‖
 
 
 def has_no_minimum(target: Target, flat) -> Any:
-    """Do the parameters at this point show a path on which the loss falls to its infimum?"""
+    """Is a point found from which a path leads to the infimum, which is then not reached?
+
+    Any such point will do, so that it is looked for by coarse steps down the gradient: they go on
+    where a flow would have to follow the kinks of a net.
+    """
     problem, net = (getattr(target.function, name, None) for name in ("problem", "net"))
     if target.squares or not isinstance(problem, Samples) or net is None:
         return jnp.asarray(False)
-    outputs = _outputs(target, problem, net, flat)
-    return _falls_for_ever(problem, outputs) & _scales(target, problem, net, flat, outputs)
+
+    def at(point):
+        outputs = _outputs(target, problem, net, point)
+        return _falls_for_ever(problem, outputs) & _scales(target, problem, net, point, outputs)
+
+    def unfinished(carry):
+        _, count, found = carry
+        return (count < ROUNDS) & ~found
+
+    def round_of_steps(carry):
+        point, count, _ = carry
+        steps = jnp.where(count > 0, STEPS, 0)  # the first look is at the start itself
+        step = STEP * 0.5 ** count.astype(float)
+        point = jax.lax.fori_loop(0, steps, lambda _, x: _down(target, x, step), point)
+        return point, count + 1, at(point)
+
+    first = (flat, jnp.asarray(0), jnp.asarray(False))
+    return jax.lax.while_loop(unfinished, round_of_steps, first)[2]
+
+
+def _down(target: Target, point, step) -> Any:
+    """A step down the gradient, of this part of ‖x‖."""
+    slope = target.gradient(point)
+    steepness = length(slope)
+    return point - step * length(point) / jnp.where(steepness > 0, steepness, 1.0) * slope
 
 
 def _outputs(target: Target, problem: Samples, net: Any, flat) -> Any:

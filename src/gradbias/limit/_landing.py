@@ -70,8 +70,8 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
         point = flow.state[0]
         space = space_of(target, point, rank)
         close = length(space.solve(target.gradient(point))) <= near * size(point)
-        endless = has_no_minimum(target, point)
-        # No step from where it is close enough, or gets nowhere.
+        endless = ~close & has_no_minimum(target, point)
+        # No step from where it is close enough, or would go on without end.
         goal = jnp.where(close | endless, jnp.inf, flow.speed / 10)
         budget = jnp.minimum(flow.steps + STAGE, MOST)
         flow = flow_until(target, flow, rate, goal, budget, RTOL, atol)

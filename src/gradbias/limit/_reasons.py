@@ -25,11 +25,11 @@ REASONS: Mapping[int, str] = MappingProxyType(
             "of minibatches does where every sample is fitted."
         ),
         NO_MINIMUM: (
-            "The loss has no minimum: from a point of gradient flow on, scaling up the last layer "
-            "(or all parameters) lowers the loss of every sample towards zero, which a loss that "
-            "is positive everywhere never reaches. Cross-entropy and logistic loss on separable "
-            "data are like this; label smoothing, soft labels or conflicting labels give them a "
-            "minimum."
+            "The loss has no minimum: there are parameters that have every sample right, and "
+            "scaling up their last layer (or all of them) lowers the loss of every sample towards "
+            "zero, which a loss that is positive everywhere never reaches. Cross-entropy and "
+            "logistic loss on separable data are like this; label smoothing, soft labels or "
+            "conflicting labels give them a minimum."
         ),
         OUTWARDS: (
             "Gradient flow from the start came near no minimum: it went outwards, to where the "
