@@ -21,16 +21,6 @@ PATH = RNG.normal(size=(3, 4))
 ROWS = {}
 
 
-def row(name, factors=2):
-    """Enter a function into the table."""
-
-    def enter(function):
-        ROWS[name] = (factors, function)
-        return function
-
-    return enter
-
-
 def regression(u, Y=Y1, inputs=X):
     return Regression(u(inputs, u.x), u(Y, u.y), u(0.3, u.w))
 
@@ -41,26 +31,42 @@ def population(u, k=1):
     return Population(u(A, 2 * u.x), u(V, u.b), u(0.4 * np.eye(k), 2 * u.y), u(0.3, u.w))
 
 
+# By name, so that a test may put another problem in their place.
+ONE_OUTPUT = (lambda u: regression(u), lambda u: population(u))
+TWO_OUTPUTS = (lambda u: regression(u, Y2), lambda u: population(u, 2))
+
+
+def row(name, factors=2, of=None):
+    """Enter a function of the units into the table, or one of them and each problem of `of`."""
+
+    def enter(function):
+        calls = [function] if of is None else [_on(function, problem) for problem in of]
+        ROWS[name] = (factors, calls)
+        return function
+
+    return enter
+
+
+def _on(function, problem):
+    return lambda u: function(u, problem(u))
+
+
 # -- limits of deep and rank-1 nets -----------------------------------------------------------
 
 
-@row("balanced_limit", 3)
-def balanced_limit(u):
+@row("balanced_limit", 3, ONE_OUTPUT)
+def balanced_limit(u, problem):
     out = []
-    for problem in (regression(u), population(u)):
-        for gap in (0.0, 0.4):
-            end = theory.balanced_limit(problem, u(THETA, u.b), 3, u(gap, 2 * u.p))
-            out += [(end.theta, u.b), (end.s, u.p), (end.distance, u.b), (end.gap, 2 * u.p)]
+    for gap in (0.0, 0.4):
+        end = theory.balanced_limit(problem, u(THETA, u.b), 3, u(gap, 2 * u.p))
+        out += [(end.theta, u.b), (end.s, u.p), (end.distance, u.b), (end.gap, 2 * u.p)]
     return out
 
 
-@row("rank1_limit", 5)
-def rank1_limit(u):
-    out = []
-    for problem in (regression(u), population(u)):
-        end = theory.rank1_limit(problem, u.params(**RANK1))
-        out += [(end.theta, u.b), (end.square, 2 * u.p), (end.sign, 0), (end.distance, u.b)]
-    return out
+@row("rank1_limit", 5, ONE_OUTPUT)
+def rank1_limit(u, problem):
+    end = theory.rank1_limit(problem, u.params(**RANK1))
+    return [(end.theta, u.b), (end.square, 2 * u.p), (end.sign, 0), (end.distance, u.b)]
 
 
 @row("deep_from_rank1", 5)
@@ -208,18 +214,15 @@ def singular_value_velocity(u):
     return [(found.sigma, u.b), (found.velocity, u.b - u.t)]
 
 
-@row("spectral_limit")
-def spectral_limit(u):
-    out = []
-    for problem in (regression(u, Y2), population(u, 2)):
-        end = theory.spectral_limit(problem, u(GAMMA, u.b))
-        assert end.residual < 1e-10
-        layers = end.params()
-        out += [(end.theta, u.b), (end.alpha, 0), (layers["W1"], u.p), (layers["W2"], u.p)]
-        out += [(end.sharpness, -u.t), (end.hessian_trace, -u.t), (end.gram.M, u.b)]
-        # Σs − γ log det M: the logarithm has the unit of M in it, which is taken out.
-        out += [(end.potential + 4 * end.gamma * u.b * np.log(2), u.b)]
-    return out
+@row("spectral_limit", of=TWO_OUTPUTS)
+def spectral_limit(u, problem):
+    end = theory.spectral_limit(problem, u(GAMMA, u.b))
+    assert end.residual < 1e-10
+    layers = end.params()
+    out = [(end.theta, u.b), (end.alpha, 0), (layers["W1"], u.p), (layers["W2"], u.p)]
+    out += [(end.sharpness, -u.t), (end.hessian_trace, -u.t), (end.gram.M, u.b)]
+    # Σs − γ log det M: the logarithm has the unit of M in it, which is taken out.
+    return [*out, (end.potential + 4 * end.gamma * u.b * np.log(2), u.b)]
 
 
 @row("kkt_residual")

@@ -11,6 +11,7 @@ from theory.units_rows import (
     THETA,
     TIMES,
     TWO,
+    TWO_OUTPUTS,
     WHITE,
     Y1,
     Y2,
@@ -141,17 +142,14 @@ def bias_law(u):
     return [*out, (law.cdf(u([0.1, 3.0], u.b)), 0), (law.sf(u([0.1, 30.0], u.b)), 0)]
 
 
-@row("certificate")
-def certificate(u):
-    out = []
-    for problem in (regression(u, Y2), population(u, 2)):
-        told = theory.certificate(problem, two(u))
-        errors = u([0.01, 1.0], u.y)
-        out += [(told.c, 2 * u.p), (told.kA, -u.t), (told.k0, -u.t), (told.k_max, -u.t)]
-        out += [(told.e0, u.y), (told.kB(errors), -u.t), (told.kC(errors), -u.t)]
-        out += [(told.rate(errors), -u.t), (told.envelope(u(TIMES, u.t)), u.loss)]
-        out += [(told.asymptotic_rate, -u.t), (told.ceiling, -u.t)]
-    return out
+@row("certificate", of=TWO_OUTPUTS)
+def certificate(u, problem):
+    told = theory.certificate(problem, two(u))
+    errors = u([0.01, 1.0], u.y)
+    out = [(told.c, 2 * u.p), (told.kA, -u.t), (told.k0, -u.t), (told.k_max, -u.t)]
+    out += [(told.e0, u.y), (told.kB(errors), -u.t), (told.kC(errors), -u.t)]
+    out += [(told.rate(errors), -u.t), (told.envelope(u(TIMES, u.t)), u.loss)]
+    return [*out, (told.asymptotic_rate, -u.t), (told.ceiling, -u.t)]
 
 
 @row("least_gram")

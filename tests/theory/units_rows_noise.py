@@ -3,7 +3,18 @@
 import numpy as np
 
 from gradbias.theory import diagonal, symmetry
-from theory.units_rows import BETA, ROWS, THETA, TIMES, Y1, X, population, regression, row
+from theory.units_rows import (
+    BETA,
+    ONE_OUTPUT,
+    ROWS,
+    THETA,
+    TIMES,
+    Y1,
+    X,
+    population,
+    regression,
+    row,
+)
 
 U0, V0 = np.array([0.5, 0.7, 1.1, 0.9]), np.array([0.6, 0.4, 1.0, 1.2])
 MU = np.array([1.0, -1.0, 0.5])
@@ -21,14 +32,11 @@ __all__ = ["ROWS"]
 # -- diagonal nets --------------------------------------------------------------------------------
 
 
-@row("diagonal.limit")
-def limit(u):
-    out = []
-    for problem in (regression(u), population(u)):
-        end = diagonal.limit(problem, *halves(u))
-        assert end.residual < 1e-10
-        out += [(end.u, u.p), (end.v, u.p), (end.theta, u.b)]
-    return out
+@row("diagonal.limit", of=ONE_OUTPUT)
+def limit(u, problem):
+    end = diagonal.limit(problem, *halves(u))
+    assert end.residual < 1e-10
+    return [(end.u, u.p), (end.v, u.p), (end.theta, u.b)]
 
 
 @row("diagonal.limiting_flow")

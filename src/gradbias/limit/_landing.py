@@ -11,9 +11,10 @@ from ..dynamics._protocol import RUNNING
 from ..theory.manifold._flow import Flowing, flow_until, start
 from ..theory.manifold._space import NormalSpace, length, mismatch
 from ..theory.manifold._target import Target
+from ._escape import has_no_minimum
 from ._kinks import jumps
 from ._rank import directions, is_clear, largest, space_of
-from ._reasons import KINK, NO_MINIMUM, NOT_FINITE, NOT_FITTED, TOO_SLOW, UNCLEAR_RANK
+from ._reasons import KINK, NO_MINIMUM, NOT_FINITE, NOT_FITTED, OUTWARDS, TOO_SLOW, UNCLEAR_RANK
 
 RTOL = 1e-10  # of a step of the flow
 NEAR_SQUARES, NEAR_LOSS = 1e-6, 1e-7  # of ‖x‖: where the flow ends and Newton steps begin
@@ -60,27 +61,30 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
     atol = RTOL / 10 * _smallest(target, flat)
 
     def unfinished(carry):
-        flow, close, _ = carry
+        flow, close, endless, _ = carry
         moves = (flow.dt > 0) & (flow.speed * rate > STILL * size(flow.state[0]))  # false for NaN
-        return ~close & (moves | (flow.steps == 0)) & (flow.steps < MOST)
+        return ~close & ~endless & (moves | (flow.steps == 0)) & (flow.steps < MOST)
 
     def stage(carry):
-        flow, _, _ = carry
+        flow, _, _, _ = carry
         point = flow.state[0]
         space = space_of(target, point, rank)
         close = length(space.solve(target.gradient(point))) <= near * size(point)
-        goal = jnp.where(close, jnp.inf, flow.speed / 10)  # no step from where it is close enough
+        endless = ~close & has_no_minimum(target, point)
+        # No step from where it is close enough, or would go on without end.
+        goal = jnp.where(close | endless, jnp.inf, flow.speed / 10)
         budget = jnp.minimum(flow.steps + STAGE, MOST)
         flow = flow_until(target, flow, rate, goal, budget, RTOL, atol)
-        return flow, close, directions(space)
+        return flow, close, endless, directions(space)
 
-    first = (flow, jnp.asarray(False), jnp.asarray(0))
-    flow, close, seen = jax.lax.while_loop(unfinished, stage, first)
+    first = (flow, jnp.asarray(False), jnp.asarray(False), jnp.asarray(0))
+    flow, close, endless, seen = jax.lax.while_loop(unfinished, stage, first)
     landed = _polished(target, flow.state[0], seen if rank is None else rank, rank is not None)
     alive = jnp.isfinite(flow.speed) & (flow.dt > 0)
-    lost = jnp.where(flow.steps < MOST, NO_MINIMUM, _smooth_or_kink(target, flow, TOO_SLOW))
-    lost = jnp.where(_flattens(target, flat, flow.state[0]), NO_MINIMUM, lost)
+    lost = jnp.where(flow.steps < MOST, OUTWARDS, _smooth_or_kink(target, flow, TOO_SLOW))
+    lost = jnp.where(_flattens(target, flat, flow.state[0]), OUTWARDS, lost)
     lost = jnp.where(alive, lost, NOT_FINITE)
+    lost = jnp.where(endless, NO_MINIMUM, lost)
     code = jnp.where(close, landed.code, lost).astype(jnp.int32)
     # Newton steps from far away may leave the real numbers, which would hide the reason.
     point = _finite(landed.point, _finite(flow.state[0], flat))
@@ -92,7 +96,7 @@ def _finite(point, otherwise) -> Any:
 
 
 def _flattens(target: Target, first, last) -> Any:
-    """Has a flow gone outwards, to where the loss hardly curves? It seeks infinity."""
+    """Has a flow gone outwards, to where the loss hardly curves? It may seek infinity."""
 
     def curvature(point) -> Any:
         slope = target.gradient(point)

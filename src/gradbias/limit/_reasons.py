@@ -15,7 +15,8 @@ from ..dynamics._protocol import AT_REST
     STEP_TOO_LARGE,
     STEPS_TOO_SMALL,
     KINK,
-) = range(AT_REST + 1, AT_REST + 10)
+    OUTWARDS,
+) = range(AT_REST + 1, AT_REST + 11)
 
 REASONS: Mapping[int, str] = MappingProxyType(
     {
@@ -24,10 +25,17 @@ REASONS: Mapping[int, str] = MappingProxyType(
             "of minibatches does where every sample is fitted."
         ),
         NO_MINIMUM: (
-            "Gradient flow from the start reaches no minimum: it goes outwards to where the loss "
-            "hardly curves, so that the infimum is probably at infinity. Cross-entropy "
-            "and logistic loss on separable data are like this; label smoothing, soft labels or "
+            "The loss has no minimum: there are parameters that have every sample right, and "
+            "scaling up their last layer (or all of them) lowers the loss of every sample towards "
+            "zero, which a loss that is positive everywhere never reaches. Cross-entropy and "
+            "logistic loss on separable data are like this; label smoothing, soft labels or "
             "conflicting labels give them a minimum."
+        ),
+        OUTWARDS: (
+            "Gradient flow from the start came near no minimum: it went outwards, to where the "
+            "loss curves a thousand times less or the gradient vanishes. The infimum may be at "
+            "infinity; that was not proved. A start nearer to a minimum, or a loss that grows "
+            "with the outputs, would do."
         ),
         NOT_FITTED: (
             "Gradient flow from the start ends where the gradient vanishes and the data are not "

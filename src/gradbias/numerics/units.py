@@ -36,3 +36,9 @@ def measured(value: Any, power: float) -> Any:
     scaled = np.clip(scaled, -_LARGEST, _LARGEST)
     lost = (scaled == 0) & (np.asarray(value) != 0)
     return np.where(lost, np.copysign(_LEAST, value), scaled)
+
+
+def in_own_unit(value: Any) -> tuple[Any, int]:
+    """value·2^(−e) and e, with the largest number between ½ and 1; zero has e = 0."""
+    power = exponent(value) or 0
+    return times_power_of_two(value, -power), power

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.linalg import norm
+from ._units import own_units
 from .potentials._problem import Problem, layers, one_output, predictor, split
 from .potentials._root import growth
 
@@ -126,5 +127,5 @@ def _on_stable_line(
     t = norm(target)
     if t == 0 or outside > ROUNDING or norm(direction + target / t) > ROUNDING:
         return False
-    pull = -np.asarray(problem.gradient(np.zeros(len(target)))).reshape(-1)
+    pull = -np.asarray(own_units(problem).gradient(np.zeros(len(target)))).reshape(-1)
     return norm(pull / norm(pull) - target / t) <= ROUNDING

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.linalg import norm
-from ..numerics.units import exponent, times_power_of_two
+from ..numerics.units import exponent, in_own_unit, times_power_of_two
 from ._crossing import excluding
 from ._rank1 import rank1_params
 from ._units import LOSS, PREDICTOR, TIME, homogeneous
@@ -160,7 +160,9 @@ def warped_time(t: ArrayLike, theta: ArrayLike, depth: int | float) -> np.ndarra
     path = checks.array("theta", theta, shape=(len(times), None))
     if len(times) == 0 or not np.all(np.diff(times) > 0):
         raise ValueError(f"t must increase and not be empty, got {times!r:.80}")
-    return scipy.integrate.cumulative_simpson(time_warp(path, depth), x=times, initial=0.0)
+    (times, of_time), (speed, of_speed) = in_own_unit(times), in_own_unit(time_warp(path, depth))
+    warped = scipy.integrate.cumulative_simpson(speed, x=times, initial=0.0)
+    return np.asarray(times_power_of_two(warped, of_time + of_speed))
 
 
 def _pulled(

@@ -23,6 +23,7 @@ Measure = Callable[[Mapping[str, Any]], int | None]
 F = TypeVar("F", bound=Callable[..., Any])
 
 WHOLE = 64  # factors up to which the unit of the parameters is a whole power of two
+LEAST = -1022  # exponents above have all their digits, and smaller ones beside them to rounding
 ORDINARY = 40  # units between 2^±40 are left alone: no product in the theory overflows from there
 
 
@@ -53,6 +54,7 @@ LABEL = INPUT + PREDICTOR
 RATE = NONE - TIME  # also of weight decay γ in L + γ‖θ‖²
 LOSS = 2 * PARAMETER - TIME  # the flow moves parameters by ∂L/∂p in a unit of time
 WEIGHT = LOSS - 2 * LABEL
+CURVATURE = LOSS - 2 * PREDICTOR  # of the loss in the predictor: weight·XᵀX
 
 
 class LogOf(NamedTuple):
@@ -68,6 +70,14 @@ class Units(NamedTuple):
     p: float
     b: float
     t: float
+
+    def measured(self, value: Any, degree: Degree) -> Any:
+        """A value of this degree, in these units."""
+        return measured(value, self.of(degree))
+
+    def back(self, value: Any, degree: Degree) -> Any:
+        """A value of this degree in these units, in the caller's."""
+        return scaled_back(value, degree, self)
 
     def of(self, degree: Degree) -> float:
         """The exponent of a quantity of this degree."""
@@ -89,6 +99,12 @@ class Units(NamedTuple):
         )
 
 
+def own_units(problem: Any) -> Any:
+    """The same problem with inputs, labels and weight of order one."""
+    plain = _units({"problem": problem}, [], {}, "")
+    return problem if plain is None else plain.problem(problem)
+
+
 def measured_array(value: Any, power: float) -> np.ndarray:
     """An array in units of 2^power; what is lost beside its largest entry is zero."""
     return np.asarray(times_power_of_two(value, -power))
@@ -100,7 +116,8 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
     Args:
         returns: the degree of what it returns; of a named tuple, a dataclass or a dict with
             fields, a dict of their degrees (those left out have none); or a function of the
-            arguments by name that gives one of these.
+            arguments by name that gives one of these. An object with methods has `in_units`
+            instead, which gives it these units to answer in.
         by: the argument that holds the parameters or the predictor, whose size is a unit;
             several names are joined by a comma. Or a function of the arguments by name that
             gives the exponent of the parameters, None if they are zero.
@@ -129,18 +146,33 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
             except ValueError as error:
                 raise ValueError(f"{error} ({_words(units)})") from None
             degrees_back: Any = returns(call.arguments) if callable(returns) else returns
-            scaled = scaled_back(answer, degrees_back, units)
-            if isinstance(answer, float) and math.isinf(scaled) and math.isfinite(answer):
-                power = math.log10(abs(answer)) + units.of(degrees_back) * math.log10(2)
-                raise ValueError(
-                    f"{', '.join(['problem', *names])} must be of moderate size: "
-                    f"{function.__name__} would leave the range of float64, at about 1e{power:.0f}"
-                )
-            return scaled
+            if isinstance(answer, float) and isinstance(degrees_back, Degree):
+                power, shown = units.of(degrees_back), ["problem", *names]
+                return single(answer, power, function.__name__, *shown)
+            return scaled_back(answer, degrees_back, units)
 
         return in_units  # pyright: ignore[reportReturnType]
 
     return decorate
+
+
+def single(value: float, power: float, asked: str, *arguments: str) -> float:
+    """value·2^power, refused where float64 cannot hold it.
+
+    Args:
+        value: a number of moderate size.
+        power: its unit.
+        asked: the function that was called.
+        arguments: which are the cause.
+    """
+    scaled = float(times_power_of_two(value, power))
+    if math.isinf(scaled) and math.isfinite(value):
+        size = math.log10(abs(value)) + power * math.log10(2)
+        raise ValueError(
+            f"{', '.join(arguments)} must be of moderate size: {asked} would leave the range of "
+            f"float64, at about 1e{size:.0f}"
+        )
+    return scaled
 
 
 def _units(
@@ -214,21 +246,34 @@ def _rescaled(
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     power = units.of(degree)
     if isinstance(value, Mapping):
+        _refuse_lost(name, _arrays(value), units, power)
         return {key: measured_array(array, power) for key, array in value.items()}
     if isinstance(value, (list, tuple)) and value and np.ndim(value[0]) == 2:
+        _refuse_lost(name, _arrays(value), units, power)
         return [measured_array(array, power) for array in value]
+    # A time beyond all numbers is the end, and one below all is the start.
+    if name != "t":
+        _refuse_lost(name, [np.asarray(value)], units, power)
     scaled = measured(value, power)
-    # A time beyond all numbers is the end, but a step or a rate must not be cut.
-    if name != "t" and np.any(np.isinf(times_power_of_two(value, -power)) & np.isfinite(value)):
-        raise ValueError(
-            f"{name} is too large for this problem, in whose units it would leave the range of "
-            f"float64, got {np.max(np.abs(value)):.3g} ({_words(units)})"
-        )
     return float(scaled) if np.ndim(value) == 0 else scaled
+
+
+def _refuse_lost(name: str, arrays: list[Any], units: Units, power: float) -> None:
+    """A step, a rate or a start must not be cut, nor lose the digits of its largest number."""
+    there = exponent(*arrays) if all(np.isfinite(a).all() for a in arrays) else None
+    if there is not None and not LEAST < there - power <= 1024:
+        size = "large" if there > power else "small"
+        raise ValueError(
+            f"{name} is too {size} for this problem, in whose units it would leave the range of "
+            f"float64, got {max(np.max(np.abs(a), initial=0.0) for a in arrays):.3g} "
+            f"({_words(units)})"
+        )
 
 
 def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
     """What a function returned in these units, in the caller's."""
+    if hasattr(answer, "in_units"):  # it has methods, which scale by themselves
+        return answer.in_units(units)
     if isinstance(degrees, LogOf):
         return answer + units.of(degrees.degree) * math.log(2)
     if isinstance(degrees, Degree):
@@ -236,10 +281,12 @@ def scaled_back(answer: Any, degrees: Any, units: Units) -> Any:
             return {name: scaled_back(value, degrees, units) for name, value in answer.items()}
         if degrees == NONE or answer is None:
             return answer
+        if hasattr(answer, "_make"):
+            return answer._make(scaled_back(part, degrees, units) for part in answer)
         if isinstance(answer, (list, tuple)):
             return type(answer)(scaled_back(part, degrees, units) for part in answer)
         scaled = times_power_of_two(answer, units.of(degrees))
-        return float(scaled) if isinstance(answer, float) else scaled
+        return float(scaled) if isinstance(answer, float) else np.asarray(scaled)
     if isinstance(answer, Mapping):
         return {k: scaled_back(v, degrees.get(k, NONE), units) for k, v in answer.items()}
     moved = {name: scaled_back(getattr(answer, name), d, units) for name, d in degrees.items()}

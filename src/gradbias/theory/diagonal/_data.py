@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import QuadraticProblem, Regression
+from .._units import CURVATURE, homogeneous
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -84,6 +85,7 @@ def one_output(problem: QuadraticProblem) -> None:
         )
 
 
+@homogeneous(CURVATURE)
 def decay_rates(problem: Regression) -> np.ndarray:
     r"""$s_j = 8\,\mathrm{weight}\sum_i X_{ij}^2$: how fast label noise shrinks each $u_j v_j$.
 

@@ -4,7 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.units import in_own_unit
 from ...problems import QuadraticProblem
+from .._units import single
 from ._data import halves, target
 
 
@@ -44,4 +46,6 @@ def kernel_error(teacher: ArrayLike, n: int) -> float:
         n: the number of samples.
     """
     w, n = checks.array("teacher", teacher, ndim=(1,)), checks.integer("n", n, at_least=0)
-    return max(1 - n / len(w), 0.0) * float(w @ w)
+    w, unit = in_own_unit(w)
+    error = max(1 - n / len(w), 0.0) * float(w @ w)
+    return single(error, 2 * unit, "kernel_error", "teacher")

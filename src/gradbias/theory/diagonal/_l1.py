@@ -8,11 +8,15 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
+from .._units import CURVATURE, PREDICTOR, homogeneous
 from ._data import Target, decay_rates, target
 
 SUPPORT = 1e-9  # of the largest entry: HiGHS leaves rounding below this
 TOLERANCE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 STRICT = 1e-8  # of the largest weight: a slack above this is not zero
+
+
+_RATES = dict.fromkeys(("dual", "rate", "theta_rate"), CURVATURE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +46,7 @@ class L1Certificate:
     unique: bool
 
 
+@homogeneous(PREDICTOR)
 def weighted_l1(problem: Regression) -> np.ndarray:
     r"""The minimiser of $\sum_j s_j |w_j|$ over the least-squares fits, by linear programming.
 
@@ -78,6 +83,7 @@ def _polished(goal: Target, w: np.ndarray) -> np.ndarray:
     return exact
 
 
+@homogeneous({"w": PREDICTOR, **_RATES}, by="w", w=PREDICTOR)
 def l1_certificate(problem: Regression, w: ArrayLike | None = None) -> L1Certificate:
     """Is w the one fit of least weighted ℓ1 norm? For one data set, without probabilities.
 
@@ -103,6 +109,7 @@ def l1_certificate(problem: Regression, w: ArrayLike | None = None) -> L1Certifi
     return L1Certificate(fit, top * dual, top * rate, top * theta_rate, residual, optimal, unique)
 
 
+@homogeneous(CURVATURE)
 def l1_rate(problem: Regression) -> float:
     """The g of ‖θ(t) − w‖ ~ e^{−c·g·t} along the limiting flow to w = `weighted_l1(problem)`.
 

@@ -2,20 +2,23 @@
 
 The error ‖E‖_F shrinks at least at the rate k*(e) = max(kA, kB(e), kC(e)) while it is e, so it
 stays below the solution of e' = −k*(e)e. All rates are in the problem's own time.
+A `Certificate` works them out in units of order one, by its `Rates`, and scales them back.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
+from .._units import LABEL, LOSS, NONE, PARAMETER, RATE, TIME, Degree, Units, homogeneous
 from ._closed import kernel_ends
 from ._level import Extremes, extremes
 from ._rates import imbalance_rate
-from ._split import Params, Problem, Split, State, learning, log, times
+from ._split import Params, Problem, Split, learning, log, times
 
 CELLS = 16384  # of the envelope: a rate that doubles lifts it by 0.3 % above the integral
 DEPTH = 46.0  # e-foldings that they span; below 1e-20 of the start all rates are constant
@@ -31,9 +34,7 @@ class Certificate:
         k0: the exact least rate at these parameters (`rate_floor`).
         k_max: the exact largest one (`rate_ceiling`).
         e0: the error ‖E‖_F at these parameters.
-        ends: the extreme eigenvalues of the imbalance.
         problem: what is fitted.
-        split: its coordinates.
     """
 
     c: float
@@ -41,9 +42,15 @@ class Certificate:
     k0: float
     k_max: float
     e0: float
-    ends: Extremes
     problem: Problem
-    split: Split
+    _rates: "Rates"
+    _units: Units
+
+    def in_units(self, units: Units) -> "Certificate":
+        """The same, of a problem that was measured in these units."""
+        rates = {name: units.back(getattr(self, name), RATE) for name in ("kA", "k0", "k_max")}
+        c, e0 = units.back(self.c, 2 * PARAMETER), units.back(self.e0, LABEL)
+        return replace(self, c=c, e0=e0, _units=units, **rates)
 
     def kB(self, e: ArrayLike) -> np.ndarray:
         """The rate from imbalance and product, whenever ‖E‖_F ≤ e; grows as e shrinks.
@@ -52,29 +59,18 @@ class Certificate:
         small while the product is large. At least kA. Valid for balanced nets too, but there
         only once the error is below the least singular value of B: they can end at a saddle.
         """
-        lam_1, lam_r, nu_1, nu_m = self.ends
-        narrow, wide = self._products(_errors(e))
-        both = least_gram(nu_m, lam_1, narrow) + least_gram(lam_r, nu_1, wide)
-        with np.errstate(over="ignore"):
-            return np.asarray(self.split.speed * (self.split.S[-1] * both))
+        return self._told(self._rates.kB(self._given(_errors(e), LABEL)), RATE)
 
     def kC(self, e: ArrayLike) -> np.ndarray:
         """The rate that is left of k0 when the error has shrunk to e: the kernel moves slowly.
 
         Zero once that guarantees nothing; the strongest of all for wide or large nets.
         """
-        e = np.minimum(_errors(e), self.e0)
-        if self.k0 == 0:
-            return np.zeros_like(e)
-        labels = float(np.linalg.norm(self.split.B, 2))
-        with np.errstate(over="ignore"):  # then nothing is left
-            unit = self.split.speed * self.split.sigma[0] / self.k0
-            spent = unit * (self.e0 - e) * (unit * (labels + (self.e0 + e) / 2))
-            return np.asarray(self.k0 * np.sqrt(np.maximum(1 - 8 * spent, 0.0)))
+        return self._told(self._rates.kC(self._given(_errors(e), LABEL)), RATE)
 
     def rate(self, e: ArrayLike) -> np.ndarray:
         """The best of the three at error e."""
-        return np.asarray(np.maximum(self.kA, np.maximum(self.kB(e), self.kC(e))))
+        return self._told(self._rates.rate(self._given(_errors(e), LABEL)), RATE)
 
     def envelope(self, t: ArrayLike) -> np.ndarray:
         """A bound on the loss above its minimum at times t after these parameters.
@@ -82,17 +78,12 @@ class Certificate:
         Times are t(e) = ∫ de/(k*(e)e), summed over cells in each of which the least rate that
         is possible counts: it is a bound, not an approximation of one.
         """
-        log_e, rates, starts = self._cells
-        at = times(t)
-        cell = np.searchsorted(starts, at, side="right") - 1
-        with np.errstate(over="ignore"):
-            fallen = rates[cell] * (at - starts[cell])
-            return np.asarray(np.exp(log(self.split.weight) + 2 * (log_e[cell] - fallen)))
+        return self._told(self._rates.envelope(self._given(times(t), TIME)), LOSS)
 
     @property
     def asymptotic_rate(self) -> float:
         """The rate of ‖E‖ that the envelope ends with; 0 if it comes to a halt above zero."""
-        return float(self._cells[1][-1])
+        return self._told(self._rates.asymptotic_rate, RATE)
 
     @property
     def ceiling(self) -> float:
@@ -101,15 +92,7 @@ class Certificate:
         The kernel moves at 4σ_1²e(‖B‖ + e) at most, and e falls at k*(e) at least. Infinite when
         the envelope comes to a halt: small nets, whose kernel has all its growth before it.
         """
-        if self.e0 == 0:
-            return self.k_max
-        log_e, rates, _ = self._cells
-        e = np.append(np.minimum(np.exp(log_e), self.e0), 0.0)
-        labels = float(np.linalg.norm(self.split.B, 2))
-        with np.errstate(divide="ignore", over="ignore"):
-            unit = 2 * self.split.speed * self.split.sigma[0]
-            moved = unit * (e[:-1] - e[1:]) / rates * (unit * (labels + e[:-1]))
-            return float(self.k_max + np.sum(moved))
+        return self._told(self._rates.ceiling, RATE)
 
     def restart(self, params: Params) -> "Certificate":
         """The certificate from a later state of a run; its times count from there.
@@ -120,6 +103,98 @@ class Certificate:
             params: W1 (D, h) and W2 (h, m) at that time.
         """
         return certificate(self.problem, params)
+
+    def _given(self, value: np.ndarray, degree: Degree) -> np.ndarray:
+        return self._units.measured(value, degree)
+
+    def _told(self, value: Any, degree: Degree) -> Any:
+        return self._units.back(value, degree)
+
+
+def certificate(problem: Problem, params: Params) -> Certificate:
+    """Everything that is guaranteed about the speed of gradient flow from these parameters.
+
+    Args:
+        problem: Regression or Population; answers are for its own weight and time.
+        params: W1 (D, h) and W2 (h, m).
+    """
+    told = replace(_certificate(problem, params), problem=problem)
+    if not np.isfinite([told.k_max, told.e0]).all():
+        raise ValueError(
+            "problem and params must have rates and errors within the range of float64, got "
+            f"{told.k_max:.3g} and {told.e0:.3g}: another weight is another unit of time"
+        )
+    return told
+
+
+@homogeneous(NONE)  # it scales by itself
+def _certificate(problem: Problem, params: Params) -> Certificate:
+    seen = learning(problem, params)
+    speed, ends, (low, high) = seen.split.speed, extremes(seen), kernel_ends(seen)
+    now = (ends.lam_r + ends.nu_m, imbalance_rate(seen), speed * low, speed * high, norm(seen.E))
+    return Certificate(*now, problem, Rates(*now, ends, seen.split), Units(0, 0, 0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """A certificate in units in which nothing over- or underflows."""
+
+    c: float
+    kA: float
+    k0: float
+    k_max: float
+    e0: float
+    ends: Extremes
+    split: Split
+
+    def kB(self, e: np.ndarray) -> np.ndarray:
+        """From imbalance and product."""
+        lam_1, lam_r, nu_1, nu_m = self.ends
+        narrow, wide = self._products(e)
+        both = least_gram(nu_m, lam_1, narrow) + least_gram(lam_r, nu_1, wide)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.split.speed * (self.split.S[-1] * both))
+
+    def kC(self, e: np.ndarray) -> np.ndarray:
+        """What is left of k0."""
+        e = np.minimum(e, self.e0)
+        if self.k0 == 0:
+            return np.zeros_like(e)
+        labels = float(np.linalg.norm(self.split.B, 2))
+        with np.errstate(over="ignore"):  # then nothing is left
+            unit = self.split.speed * self.split.sigma[0] / self.k0
+            spent = unit * (self.e0 - e) * (unit * (labels + (self.e0 + e) / 2))
+            return np.asarray(self.k0 * np.sqrt(np.maximum(1 - 8 * spent, 0.0)))
+
+    def rate(self, e: np.ndarray) -> np.ndarray:
+        """The best of the three."""
+        return np.asarray(np.maximum(self.kA, np.maximum(self.kB(e), self.kC(e))))
+
+    def envelope(self, t: np.ndarray) -> np.ndarray:
+        """A bound on the loss, by the cell in which each time lies."""
+        log_e, rates, starts = self._cells
+        cell = np.searchsorted(starts, t, side="right") - 1
+        with np.errstate(over="ignore"):
+            fallen = rates[cell] * (t - starts[cell])
+            return np.asarray(np.exp(log(self.split.weight) + 2 * (log_e[cell] - fallen)))
+
+    @property
+    def asymptotic_rate(self) -> float:
+        """That of the last cell."""
+        return float(self._cells[1][-1])
+
+    @property
+    def ceiling(self) -> float:
+        """A bound on the kernel: what it moves by in each cell is added."""
+        if self.e0 == 0:
+            return self.k_max
+        log_e, rates, _ = self._cells
+        e = np.append(np.minimum(np.exp(log_e), self.e0), 0.0)
+        labels = float(np.linalg.norm(self.split.B, 2))
+        with np.errstate(divide="ignore", over="ignore"):
+            unit = 2 * self.split.speed * self.split.sigma[0]
+            moved = unit * (e[:-1] - e[1:]) / rates * (unit * (labels + e[:-1]))
+            return float(self.k_max + np.sum(moved))
 
     def _products(self, e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower bounds on the m-th and the r-th singular value of U1Vᵀ when ‖E‖_F ≤ e."""
@@ -149,38 +224,6 @@ class Certificate:
         with np.errstate(over="ignore"):
             starts = np.append(0.0, np.cumsum(DEPTH / (CELLS - 1) / rates[:last]))
         return log_e[: last + 1], rates[: last + 1], starts
-
-
-def certificate(problem: Problem, params: Params) -> Certificate:
-    """Everything that is guaranteed about the speed of gradient flow from these parameters.
-
-    Args:
-        problem: Regression or Population; answers are for its own weight and time.
-        params: W1 (D, h) and W2 (h, m).
-    """
-    seen = learning(problem, params)
-    with np.errstate(over="ignore"):  # refused below
-        told = _certificate(problem, seen)
-    if not np.isfinite([told.k_max, told.e0]).all():
-        raise ValueError(
-            "problem and params must have rates and errors within the range of float64, got "
-            f"{told.k_max:.3g} and {told.e0:.3g}: another weight is another unit of time"
-        )
-    return told
-
-
-def _certificate(problem: Problem, seen: State) -> Certificate:
-    ends, (low, high) = extremes(seen), kernel_ends(seen)
-    return Certificate(
-        c=ends.lam_r + ends.nu_m,
-        kA=imbalance_rate(seen),
-        k0=seen.split.speed * low,
-        k_max=seen.split.speed * high,
-        e0=norm(seen.E),
-        ends=ends,
-        problem=problem,
-        split=seen.split,
-    )
 
 
 def least_gram(own: ArrayLike, other: ArrayLike, product: ArrayLike) -> np.ndarray:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ...numerics import checks
+from .._units import PARAMETER, TIME, homogeneous
 from ._certificate import certificate
 from ._split import Params, Problem
 
@@ -23,6 +24,7 @@ class StepRule(NamedTuple):
     level: float
 
 
+@homogeneous({"level": 2 * PARAMETER}, lr=TIME)
 def step_rule(problem: Problem, params: Params, lr: float) -> StepRule:
     """May bounds for gradient flow be used for gradient descent with this step?
 

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.units import in_own_unit
+from .._units import single
 from ._fixed_point import fixed_point, spectra
 
 
@@ -166,11 +168,14 @@ def equilibration_time(sigma_x: ArrayLike, sigma_eps: ArrayLike, kappa: float) -
         sigma_eps: (k, k) covariance of the label noise.
         kappa: lr/S.
     """
-    values = np.linalg.eigvalsh(checks.array("sigma_x", sigma_x, ndim=(2,)))
+    inputs, of_inputs = in_own_unit(checks.array("sigma_x", sigma_x, ndim=(2,)))
+    labels, of_labels = in_own_unit(checks.array("sigma_eps", sigma_eps, ndim=(2,)))
+    kappa, of_kappa = in_own_unit(checks.number("kappa", kappa, above=0))
+    values = np.linalg.eigvalsh(inputs)
     there = values[values > values[-1] * len(values) * np.finfo(float).eps]
-    noise = float(np.trace(checks.array("sigma_eps", sigma_eps, ndim=(2,))))
-    speed = 4 * checks.number("kappa", kappa, above=0) * noise * (there[0] if len(there) else 0.0)
-    return float(1 / speed) if speed > 0 else float("inf")
+    speed = 4 * kappa * float(np.trace(labels)) * (there[0] if len(there) else 0.0)
+    time, unit = float(1 / speed) if speed > 0 else math.inf, of_inputs + of_labels + of_kappa
+    return single(time, -unit, "equilibration_time", "sigma_x, sigma_eps and kappa")
 
 
 def equilibrium_norm(trace: float, norm2: float, kappa: float, gamma: float) -> float:
