@@ -10,20 +10,22 @@ import functools
 import threading
 import types
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 
 from .constants import ReadOnlyDict
-from .fingerprint import Walk, is_library
-from .fingerprint._objects import SIMPLE
+from .fingerprint import Guards, Walk, is_library
+from .fingerprint._objects import SIMPLE, describe
 
 _CODE = jax.make_user_context(None)
 _NUMBERS = {*SIMPLE, np.ndarray, np.float64, np.int64, np.bool_, type}
 _LIBRARY_OBJECTS: dict[int, Any] = {}  # functions and the like that never change; kept alive
+
+_KNOWN: dict[int, tuple[Any, str, Guards]] = {}  # code that was read, by identity; kept alive
+MOST_KNOWN = 128
 
 _NOTHING = nullcontext()
 
@@ -47,18 +49,26 @@ def keyed_by(*values: Any) -> AbstractContextManager[None]:
     that cannot be followed is compiled anew in every block.
     """
     found = {key: root for key, root in code_in(values).items() if key not in _covered.roots}
-    return _keyed(found) if found else _NOTHING
+    return _Keyed(found) if found else _NOTHING
 
 
-@contextmanager
-def _keyed(found: dict[int, Any]) -> Iterator[None]:
-    before, token = _covered.roots, frozenset(_CODE.value or ()) | _digests(found)
-    _covered.roots = before | found
-    try:
-        with _CODE(token):
-            yield
-    finally:
-        _covered.roots = before
+class _Keyed(AbstractContextManager[None]):
+    """The block of `keyed_by`; a class, because a generator takes as long as all the rest."""
+
+    __slots__ = ("before", "block", "found")
+
+    def __init__(self, found: dict[int, Any]):
+        self.found = found
+
+    def __enter__(self) -> None:
+        self.block = _CODE(frozenset(_CODE.value or ()) | _digests(self.found))
+        self.block.__enter__()
+        self.before = _covered.roots
+        _covered.roots = self.before | self.found
+
+    def __exit__(self, *error: Any) -> None:
+        _covered.roots = self.before
+        self.block.__exit__(*error)
 
 
 def code_key(*values: Any) -> frozenset[Any]:
@@ -68,12 +78,22 @@ def code_key(*values: Any) -> frozenset[Any]:
 
 def _digests(roots: dict[int, Any]) -> frozenset[Any]:
     digests = set[Any]()
-    for root in roots.values():
-        walk = Walk()
-        digests.add(walk.read("", root))
+    for key, root in roots.items():
+        known = _KNOWN.get(key)
+        if known is not None and known[2].unchanged():
+            digests.add(known[1])
+            continue
+        guards = Guards()
+        walk = Walk(guards)
+        digest = walk.read("", root)
+        digests.add(digest)
         if walk.unseen:
             digests.add(_Anew())
             warn_of_unseen(root, walk.unseen)
+        elif guards.complete:
+            if len(_KNOWN) >= MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[key] = root, digest, guards
     return frozenset(digests)
 
 
@@ -169,9 +189,8 @@ def _never_changes(value: Any) -> bool:
     if isinstance(value, types.FunctionType):
         fixed = is_library(value) and not value.__closure__ and not value.__dict__
     else:
-        walk = Walk()
-        walk.read("", value)
-        fixed = len(walk.lines) == 1 and not walk.unseen and is_library(type(value))
+        line, parts = describe(value)
+        fixed = parts is None and not line.startswith("not seen") and is_library(type(value))
     if fixed and "<" not in getattr(value, "__qualname__", "<"):
         _LIBRARY_OBJECTS[id(value)] = value
     return fixed

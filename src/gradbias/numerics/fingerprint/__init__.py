@@ -3,12 +3,14 @@
 Stores of sweeps and compiled programs are keyed by it. See docs/identity.md for what it sees.
 """
 
+from ._guards import Guards
 from ._imported import changed_parts, imported_parts
 from ._libraries import in_installed_folder, is_library
 from ._walk import Function, Lines, Walk
 
 __all__ = [
     "Function",
+    "Guards",
     "Lines",
     "Walk",
     "changed_parts",
