@@ -10,6 +10,7 @@ import functools
 import threading
 import types
 import warnings
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -48,7 +49,9 @@ def keyed_by(*values: Any) -> AbstractContextManager[None]:
     Arrays do not count where jax takes them as arguments: as leaves of PyTrees. Code with parts
     that cannot be followed is compiled anew in every block.
     """
-    found = {key: root for key, root in code_in(values).items() if key not in _covered.roots}
+    found, covered = code_in(*values), _covered.roots
+    if covered:
+        found = {key: root for key, root in found.items() if key not in covered}
     return _Keyed(found) if found else _NOTHING
 
 
@@ -61,7 +64,9 @@ class _Keyed(AbstractContextManager[None]):
         self.found = found
 
     def __enter__(self) -> None:
-        self.block = _CODE(frozenset(_CODE.value or ()) | _digests(self.found))
+        around: frozenset[Any] | None = _CODE.value
+        token = _digests(self.found)
+        self.block = _CODE(token if around is None else around | token)
         self.block.__enter__()
         self.before = _covered.roots
         _covered.roots = self.before | self.found
@@ -73,7 +78,7 @@ class _Keyed(AbstractContextManager[None]):
 
 def code_key(*values: Any) -> frozenset[Any]:
     """The fingerprint of the user's code in these values, to key a memory of results by."""
-    return _digests(code_in(values))
+    return _digests(code_in(*values))
 
 
 def _digests(roots: dict[int, Any]) -> frozenset[Any]:
@@ -115,47 +120,79 @@ class _Anew:
     """Equal to nothing else: what is keyed by it is never found again."""
 
 
-def code_in(value: Any) -> dict[int, Any]:
-    """The functions, classes and objects of the user's own in a value, by identity."""
-    roots: dict[int, Any] = {}
-    _collect(value, roots, set(), False)
-    return roots
+def code_in(*values: Any) -> dict[int, Any]:
+    """The functions, classes and objects of the user's own in these values, by identity."""
+    others = [value for value in values if type(value) not in _NUMBERS]
+    if len(others) == 1 and isinstance(others[0], Remembers) and others[0].own_code is not None:
+        return others[0].own_code
+    search = _Search()
+    for value in others:
+        search.collect(value, False)
+    return search.roots
 
 
-def _collect(value: Any, roots: dict[int, Any], seen: set[int], inside: bool) -> None:
-    kind = type(value)
-    if kind in _NUMBERS or id(value) in seen:
-        return
-    seen.add(id(value))
-    if kind is dict or kind is ReadOnlyDict:
-        for item in value.values():
-            if type(item) not in _NUMBERS:
-                _collect(item, roots, seen, inside)
-        return
-    if kind is list or kind is tuple:
-        for item in value:
-            if type(item) not in _NUMBERS:
-                _collect(item, roots, seen, inside)
-        return
-    own, names = _plan(kind)
-    if own:
-        roots[id(kind)] = kind
-    if names is not None:
-        for name in names:
-            item = getattr(value, name, None)
-            if type(item) not in _NUMBERS:
-                _collect(item, roots, seen, True)
-    elif isinstance(value, tuple):
-        for item in value:
-            _collect(item, roots, seen, inside)
-    elif _is_ours(kind):
-        for item in getattr(value, "__dict__", {}).values():
-            if type(item) not in _NUMBERS:
-                _collect(item, roots, seen, False)
-    elif isinstance(value, jax.Array | np.generic | np.ndarray):
-        return
-    elif (own or inside or callable(value)) and not _never_changes(value):
-        roots[id(value)] = value
+class Remembers:
+    """An object that cannot change after it is made: the code in it is looked for once."""
+
+    @functools.cached_property
+    def own_code(self) -> dict[int, Any] | None:
+        """The user's own code in it, by identity; None if some part of it may change."""
+        search = _Search()
+        for part in list(vars(self).values()):
+            search.collect(part, False)
+        return search.roots if search.constant else None
+
+
+class _Search:
+    """Looks for the user's own code.
+
+    Attributes:
+        roots: what was found, by identity.
+        constant: can nobody put other code into what was looked at?
+    """
+
+    def __init__(self) -> None:
+        self.roots: dict[int, Any] = {}
+        self.constant = True
+        self._seen = set[int]()
+
+    def collect(self, value: Any, inside: bool) -> None:
+        """Look into a value; `inside` a PyTree, every leaf that is no number counts."""
+        kind = type(value)
+        if kind in _NUMBERS or id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        if kind in (dict, ReadOnlyDict, list, tuple):
+            items = value if kind in (list, tuple) else value.values()
+            numbers = self._collect_all(items, inside)
+            self.constant &= kind in (ReadOnlyDict, tuple) or (numbers and not inside)
+        elif isinstance(value, Remembers) and value.own_code is not None:
+            self.roots |= value.own_code
+        else:
+            self._collect_parts(value, *_plan(kind), inside)
+
+    def _collect_all(self, values: Iterable[Any], inside: bool) -> bool:
+        """Look into each; True if all were numbers."""
+        others = [item for item in values if type(item) not in _NUMBERS]
+        for item in others:
+            self.collect(item, inside)
+        return not others
+
+    def _collect_parts(self, value: Any, own: bool, names: Any, inside: bool) -> None:
+        kind = type(value)
+        if own:
+            self.roots[id(kind)] = kind
+        if names is not None:
+            self.constant &= _is_pytree(kind) or _is_ours(kind)
+            self._collect_all((getattr(value, name, None) for name in names), True)
+        elif isinstance(value, tuple):
+            self._collect_all(value, inside)
+        elif _is_ours(kind):
+            self._collect_all(getattr(value, "__dict__", {}).values(), False)
+        elif isinstance(value, jax.Array | np.generic | np.ndarray):
+            return
+        elif (own or inside or callable(value)) and not _never_changes(value):
+            self.roots[id(value)] = value
 
 
 @functools.lru_cache(maxsize=1024)
@@ -171,6 +208,7 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))  # pyright: ignore[reportArgumentType]
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_pytree(kind: type) -> bool:
     import equinox as eqx
 

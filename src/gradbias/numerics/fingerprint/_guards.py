@@ -56,11 +56,11 @@ class Guards:
     def unchanged(self) -> bool:
         """Is everything as it was? If in doubt it is not."""
         try:
-            return self._same_code() and self._same_contents()
+            return not self._some_differ()
         except CHANGES:
             return False
 
-    def _same_code(self) -> bool:
+    def _some_differ(self) -> bool:  # one function: between two runs each call starts cold
         for function, code, defaults, keywords, filled in self._functions:
             if (
                 function.__code__ is not code
@@ -68,30 +68,26 @@ class Guards:
                 or function.__kwdefaults__ is not keywords
                 or bool(function.__dict__) is not filled
             ):
-                return False
+                return True
         for space, name, value in self._names.values():
             if space.get(name, MISSING) is not value:
-                return False
+                return True
         for owner, name, value in self._attributes:
             if getattr(owner, name) is not value:
-                return False
-        return True
-
-    def _same_contents(self) -> bool:
+                return True
         for owner, kind, names, values in self._spaces:
-            space = owner.__dict__
-            if type(owner) is not kind or not _same(space, names, space.values(), values):
-                return False
+            if type(owner) is not kind or _differ(owner.__dict__, names, values):
+                return True
         for space, names, values in self._dicts:
-            if not _same(space, names, space.values(), values):
-                return False
+            if _differ(space, names, values):
+                return True
         for items, seen in self._lists:
             if len(items) != len(seen) or not all(map(is_, items, seen)):
-                return False
+                return True
         for array, dtype, shape, content in self._arrays:
             if array.shape != shape or array.dtype != dtype or array.tobytes() != content:
-                return False
-        return True
+                return True
+        return False
 
     def watch(self, value: Any) -> None:
         """Note how an object is, before it is read."""
@@ -214,6 +210,6 @@ class Guards:
         return True
 
 
-def _same(names: Any, names_seen: tuple[Any, ...], values: Any, values_seen: Any) -> bool:
-    alike = len(names) == len(names_seen) and all(map(is_, names, names_seen))
-    return alike and all(map(is_, values, values_seen))
+def _differ(space: Any, names: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
+    alike = len(space) == len(names) and all(map(is_, space, names))
+    return not alike or not all(map(is_, space.values(), values))
