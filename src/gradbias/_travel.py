@@ -3,11 +3,12 @@
 import hashlib
 import io
 import pickle
-import sys
 import types
 from typing import Any
 
 import cloudpickle
+
+from .numerics.fingerprint import is_importable
 
 Code = dict[str, bytes]
 Packed = dict[int, tuple[Any, str, bytes]]  # by identity: the object, its name, its bytes
@@ -27,7 +28,7 @@ class _Packer(cloudpickle.Pickler):
         self.packed = packed
 
     def persistent_id(self, obj: Any) -> str | None:
-        if not isinstance(obj, types.FunctionType | type) or _importable(obj):
+        if not isinstance(obj, types.FunctionType | type) or is_importable(obj):
             return None
         if id(obj) not in self.packed:
             content = cloudpickle.dumps(obj)
@@ -65,13 +66,3 @@ def unpack(content: bytes) -> Any:
     """What `pack` packed."""
     inner, code = pickle.loads(content)
     return _Unpacker(io.BytesIO(inner), code).load()
-
-
-def _importable(obj: Any) -> bool:
-    """Would an import on the other side find this very object?"""
-    if obj.__module__ == "__main__":
-        return False
-    found: Any = sys.modules.get(obj.__module__ or "")
-    for name in obj.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is obj or (isinstance(obj, type) and obj.__module__ == "builtins")

@@ -4,7 +4,7 @@ Stores of sweeps and compiled programs are keyed by it. See docs/identity.md for
 """
 
 from ._guards import Guards
-from ._imported import changed_parts, imported_parts
+from ._imported import changed_parts, imported_parts, is_importable
 from ._libraries import in_installed_folder, is_library
 from ._walk import Function, Lines, Walk
 
@@ -16,5 +16,6 @@ __all__ = [
     "changed_parts",
     "imported_parts",
     "in_installed_folder",
+    "is_importable",
     "is_library",
 ]
