@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 import cloudpickle
+import jax
 
 from .numerics.fingerprint import is_importable
 
@@ -16,7 +17,16 @@ Packed = dict[int, tuple[Any, str, bytes]]  # by identity: the object, its name,
 _unpacked: dict[str, Any] = {}
 
 
-class _Packer(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):
+    """Takes functions with derivative rules of their own too, which jax does not unpickle."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) in (jax.custom_jvp, jax.custom_vjp):
+            return object.__new__, (type(obj),), vars(obj)
+        return super().reducer_override(obj)
+
+
+class _Packer(_Pickler):
     """Puts functions and classes that cannot be imported elsewhere beside the objects.
 
     A process unpacks each of them once: jax compiles again for every new function object.
@@ -31,7 +41,9 @@ class _Packer(cloudpickle.Pickler):
         if not isinstance(obj, types.FunctionType | type) or is_importable(obj):
             return None
         if id(obj) not in self.packed:
-            content = cloudpickle.dumps(obj)
+            file = io.BytesIO()
+            _Pickler(file).dump(obj)
+            content = file.getvalue()
             self.packed[id(obj)] = obj, hashlib.sha256(content).hexdigest(), content
         _, name, self.code[name] = self.packed[id(obj)]
         return name

@@ -10,7 +10,6 @@ import functools
 import threading
 import types
 import warnings
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,6 +21,8 @@ from .fingerprint import Guards, Walk, is_library
 from .fingerprint._objects import SIMPLE, describe
 
 _CODE = jax.make_user_context(None)
+_CONTAINERS = {dict, ReadOnlyDict, list, tuple}
+_CHANGEABLE = {dict, list}
 _NUMBERS = {*SIMPLE, np.ndarray, np.float64, np.int64, np.bool_, type}
 _LIBRARY_OBJECTS: dict[int, Any] = {}  # functions and the like that never change; kept alive
 
@@ -162,33 +163,33 @@ class _Search:
         if kind in _NUMBERS or id(value) in self._seen:
             return
         self._seen.add(id(value))
-        if kind in (dict, ReadOnlyDict, list, tuple):
-            items = value if kind in (list, tuple) else value.values()
-            numbers = self._collect_all(items, inside)
-            self.constant &= kind in (ReadOnlyDict, tuple) or (numbers and not inside)
-        elif isinstance(value, Remembers) and value.own_code is not None:
-            self.roots |= value.own_code
-        else:
-            self._collect_parts(value, *_plan(kind), inside)
-
-    def _collect_all(self, values: Iterable[Any], inside: bool) -> bool:
-        """Look into each; True if all were numbers."""
-        others = [item for item in values if type(item) not in _NUMBERS]
-        for item in others:
-            self.collect(item, inside)
-        return not others
-
-    def _collect_parts(self, value: Any, own: bool, names: Any, inside: bool) -> None:
-        kind = type(value)
+        if kind in _CONTAINERS:
+            items = value.values() if isinstance(value, dict) else value
+            others = [item for item in items if type(item) not in _NUMBERS]
+            if kind in _CHANGEABLE and (others or inside):
+                self.constant = False
+            for item in others:
+                self.collect(item, inside)
+            return
+        own, names = _plan(kind)
         if own:
             self.roots[id(kind)] = kind
         if names is not None:
-            self.constant &= _is_pytree(kind) or _is_ours(kind)
-            self._collect_all((getattr(value, name, None) for name in names), True)
+            if not (_is_ours(kind) or _is_pytree(kind)):
+                self.constant = False
+            for name in names:
+                item = getattr(value, name, None)
+                if type(item) not in _NUMBERS:
+                    self.collect(item, True)
         elif isinstance(value, tuple):
-            self._collect_all(value, inside)
+            for item in value:
+                self.collect(item, inside)
+        elif isinstance(value, Remembers) and value.own_code is not None:
+            self.roots |= value.own_code
         elif _is_ours(kind):
-            self._collect_all(getattr(value, "__dict__", {}).values(), False)
+            for item in getattr(value, "__dict__", {}).values():
+                if type(item) not in _NUMBERS:
+                    self.collect(item, False)
         elif isinstance(value, jax.Array | np.generic | np.ndarray):
             return
         elif (own or inside or callable(value)) and not _never_changes(value):

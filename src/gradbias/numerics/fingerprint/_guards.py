@@ -27,7 +27,7 @@ MOST_BYTES = 2**16  # of arrays
 MISSING = object()
 CHANGES = (AttributeError, ValueError, RuntimeError)  # deleted, or being changed by a thread
 
-_BUILTINS = vars(builtins)
+_BUILTINS: dict[str, Any] = builtins.__dict__
 _FIXED = {  # cannot change; what they hold is met by itself
     *(types.MethodType, types.UnionType, types.GenericAlias, slice, range),
     *(types.BuiltinFunctionType, types.CodeType, types.MethodDescriptorType, *NOWHERE, Absent),
