@@ -1,9 +1,12 @@
 # ruff: noqa: E501
 """Code that was read before is only looked at again: whatever changes in it must be noticed."""
 
+import contextlib
+import functools
 import importlib
 import sys
 import threading
+import types
 
 import jax
 import numpy as np
@@ -224,3 +227,92 @@ def test_guards_say_what_they_cannot_guard():
         guards = Guards()
         Walk(guards).read("", value)
         assert guards.complete == complete
+
+
+class Tangle:
+    """Objects of all kinds that refer to each other at random, and random changes of them."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.space = made("def f(a): return [n0, n1, n2, n3, own.n4, own.n5]\nown = types.ModuleType('own')")
+        self.nodes = []
+        for i in range(12):
+            self.nodes.append(self.node())
+            (self.space if i % 2 else vars(self.space["own"]))[f"n{i}"] = self.nodes[-1]
+        self.space |= {f"n{i}": self.part() for i in range(4)}
+        vars(self.space["own"]).update(n4=self.part(), n5=self.part())
+
+    def choice(self, items):
+        return items[self.rng.integers(len(items))]
+
+    def part(self):
+        """A node that is there, or a plain value."""
+        plain = [2.0, 3, True, "x", None, 0.0, -0.0, float(self.rng.integers(3))]
+        return self.choice(self.nodes) if self.nodes and self.rng.random() < 0.7 else self.choice(plain)
+
+    def node(self):
+        part, more = self.part(), self.part()
+        kinds = [
+            lambda: [part, more],
+            lambda: {"c": part, 1: more},
+            lambda: (part, [more]),
+            lambda: np.full(3, float(self.rng.integers(3))),
+            lambda: (lambda c: lambda a, d=more, *, e=part: c * d * e)(part),
+            lambda: eval(f"lambda a: n{self.rng.integers(12)} + own.n{self.rng.integers(6)}", self.space),
+            lambda: type("A", (), {"c": part, "g": lambda self: more}),
+            lambda: type("B", (type("A", (), {"c": part}),), {})(),
+            lambda: functools.partial(max, part, key=more),
+            lambda: types.SimpleNamespace(c=part),
+            lambda: property(lambda self: part),
+            lambda: jax.jit(lambda a: part),
+        ]  # fmt: skip
+        return self.choice(kinds)()
+
+    def change(self):
+        node, part = self.choice(self.nodes), self.part()
+        if isinstance(node, list):
+            node[self.rng.integers(2)] = part
+        elif isinstance(node, dict):
+            node[self.choice(["c", 1, "new"])] = part
+        elif isinstance(node, tuple):
+            node[1][0] = part
+        elif isinstance(node, np.ndarray):
+            node[self.rng.integers(3)] = self.rng.integers(3)
+        elif isinstance(node, types.FunctionType):
+            self.change_function(node, part)
+        elif isinstance(node, property):
+            node.__init__(lambda self: part)
+        elif isinstance(node, functools.partial):
+            node.keywords["key"] = part
+        elif isinstance(node, type) or hasattr(node, "c"):
+            owner = self.choice([node, *type(node).__mro__[:-1]]) if hasattr(type(node), "c") else node
+            with contextlib.suppress(AttributeError):  # a property without a setter
+                setattr(owner, self.choice(["c", "g", "new"]), part)
+        else:
+            self.choice([self.space, vars(self.space["own"])])[f"n{self.rng.integers(6)}"] = part
+
+    def change_function(self, node, part):
+        if node.__closure__ and self.rng.random() < 0.5:
+            node.__closure__[0].cell_contents = part
+        elif node.__kwdefaults__ and self.rng.random() < 0.5:
+            node.__kwdefaults__["e"] = part
+        elif self.rng.random() < 0.5:
+            node.note = part
+        else:
+            node.__defaults__ = (part,)
+
+
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 100), marks=pytest.mark.slow)])
+def test_a_second_look_finds_what_a_walk_would_find(seeds):
+    looked_at, keys = 0, set()
+    for seed in seeds:
+        tangle = Tangle(seed)
+        f = tangle.space["f"]
+        for _ in range(60):
+            key = programs.code_key(f)
+            looked_at += id(f) in programs._KNOWN
+            keys.add(key)
+            assert programs.code_key(f) == key == {Walk().read("", f)}
+            tangle.change()
+    assert len(keys) > 10 * len(seeds)
+    assert looked_at > 20 * len(seeds)

@@ -86,9 +86,11 @@ def _digests(roots: dict[int, Any]) -> frozenset[Any]:
     digests = set[Any]()
     for key, root in roots.items():
         known = _KNOWN.get(key)
-        if known is not None and known[2].unchanged():
-            digests.add(known[1])
-            continue
+        if known is not None:
+            if known[2].unchanged():
+                digests.add(known[1])
+                continue
+            _KNOWN.pop(key, None)
         guards = Guards()
         walk = Walk(guards)
         digest = walk.read("", root)
