@@ -1,6 +1,7 @@
 # ruff: noqa: E501
 """Code that was read before is only looked at again: whatever changes in it must be noticed."""
 
+import builtins
 import contextlib
 import functools
 import importlib
@@ -56,6 +57,7 @@ CHANGES = {
     "all attributes of an instance": (CLASS + "C = A()\nC.c = 2.0\ndef f(a): return C.g() * a", "C.__dict__ = {'c': 3.0}"),
     "the class of an instance": (CLASS + "class B:\n def g(self): return 3.0\nC = A()\ndef f(a): return C.g() * a", "C.__class__ = B"),
     "a slot": ("class A: __slots__ = ('c',)\nC = A(); C.c = 2.0\ndef f(a): return C.c * a", "C.c = 3.0"),
+    "a slot beside other attributes": ("class A: __slots__ = ('c', '__dict__')\nC = A(); C.c = 2.0; C.d = 1\ndef f(a): return C.c * a", "C.c = 3.0"),
     "the instance of a bound method": (CLASS + " def h(self, a): return self.c * a\nC = A()\nf = C.h", "C.c = 3.0"),
     "a cached property": ("class A:\n def __init__(self): self.v = 2.0\n @functools.cached_property\n def c(self): return self.v\nC = A()\ndef f(a): return C.c * a", "C.__dict__['c'] = 3.0"),
     "a dataclass": ("@dataclasses.dataclass\nclass A: c: float\nC = A(2.0)\ndef f(a): return C.c * a", "C.c = 3.0"),
@@ -81,6 +83,8 @@ CHANGES = {
     "a float of its own class": ("class D(float): pass\nC = D(); C.c = 2.0\ndef f(a): return C.c * a", "C.c = 3.0"),
     "a defaultdict": ("C = collections.defaultdict(float, c=2.0)\ndef f(a): return C['c'] * a", "C['c'] = 3.0"),
     "a deque": ("C = collections.deque([2.0])\ndef f(a): return C[0] * a", "C[0] = 3.0"),
+    "a deque of its own class": ("class D(collections.deque): pass\nC = D([2.0])\ndef f(a): return C[0] * a", "C[0] = 3.0"),
+    "a UserDict": ("C = collections.UserDict(c=2.0)\ndef f(a): return C['c'] * a", "C['c'] = 3.0"),
     "a namespace": ("C = types.SimpleNamespace(c=2.0)\ndef f(a): return C.c * a", "C.c = 3.0"),
     "a mapping proxy": ("B = {'c': 2.0}\nC = types.MappingProxyType(B)\ndef f(a): return C['c'] * a", "B['c'] = 3.0"),
     "an enum": ("class E(enum.Enum): S = 2.0\ndef f(a): return E.S.value * a", "E.S._value_ = 3.0"),
@@ -97,7 +101,8 @@ CHANGES = {
     "a module's attribute that hides its __getattr__": ("m = types.ModuleType('m'); m.__getattr__ = lambda n: 2.0\ndef f(a): return m.c * a", "m.c = 3.0"),
 }  # fmt: skip
 WALKED = {  # kinds that are not guarded but read again every time
-    *("a slot", "an array of objects", "a large array", "a structured number", "a list of many"),
+    *("a slot", "a slot beside other attributes", "a deque of its own class", "a UserDict"),
+    *("an array of objects", "a large array", "a structured number", "a list of many"),
     *("an array of another class", "a dict of its own class", "a float of its own class"),
     *("a deque", "a defaultdict", "a namespace", "a mapping proxy", "an enum"),
     *("a module's __getattr__", "a module's attribute that hides its __getattr__"),
@@ -175,6 +180,27 @@ def test_functions_that_come_and_go_are_not_mixed_up():
     assert len(programs._KNOWN) <= programs.MOST_KNOWN
 
 
+def test_a_built_in_that_is_replaced(monkeypatch):
+    monkeypatch.setattr(builtins, "own_scale", 2.0, raising=False)
+    space = made("def f(a): return own_scale * a")
+    before = key_of(space["f"])
+    monkeypatch.setattr(builtins, "own_scale", 3.0)
+    assert key_of(space["f"]) != before
+
+
+def test_a_relative_import(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_package").mkdir()
+    (tmp_path / "own_package" / "__init__.py").touch()
+    (tmp_path / "own_package" / "part.py").write_text("K = 2.0\n")
+    space = made("__package__ = 'own_package'\ndef f(a):\n from .part import K\n return K * a")
+    before = key_of(space["f"])
+    sys.modules["own_package.part"].K = 3.0
+    assert key_of(space["f"]) != before
+    for name in ("own_package.part", "own_package"):
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_a_module_that_is_reloaded(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -234,7 +260,9 @@ class Tangle:
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
-        self.space = made("def f(a): return [n0, n1, n2, n3, own.n4, own.n5]\nown = types.ModuleType('own')")
+        self.space = made(
+            "def f(a): return [n0, n1, n2, n3, own.n4, own.n5]\nown = types.ModuleType('own')"
+        )
         self.nodes = []
         for i in range(12):
             self.nodes.append(self.node())
@@ -248,7 +276,11 @@ class Tangle:
     def part(self):
         """A node that is there, or a plain value."""
         plain = [2.0, 3, True, "x", None, 0.0, -0.0, float(self.rng.integers(3))]
-        return self.choice(self.nodes) if self.nodes and self.rng.random() < 0.7 else self.choice(plain)
+        return (
+            self.choice(self.nodes)
+            if self.nodes and self.rng.random() < 0.7
+            else self.choice(plain)
+        )
 
     def node(self):
         part, more = self.part(), self.part()
@@ -285,7 +317,9 @@ class Tangle:
         elif isinstance(node, functools.partial):
             node.keywords["key"] = part
         elif isinstance(node, type) or hasattr(node, "c"):
-            owner = self.choice([node, *type(node).__mro__[:-1]]) if hasattr(type(node), "c") else node
+            owner = (
+                self.choice([node, *type(node).__mro__[:-1]]) if hasattr(type(node), "c") else node
+            )
             with contextlib.suppress(AttributeError):  # a property without a setter
                 setattr(owner, self.choice(["c", "g", "new"]), part)
         else:

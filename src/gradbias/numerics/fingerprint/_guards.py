@@ -19,7 +19,7 @@ from .. import checks
 from ..constants import ReadOnlyDict
 from ._functions import Absent
 from ._libraries import is_library
-from ._objects import ATTRIBUTES, NOWHERE, PLAIN, has_hidden_state, is_exported, is_ours
+from ._objects import ATTRIBUTES, NOWHERE, has_hidden_state, is_exported, is_ours
 from ._references import Chain, references
 
 MOST = 2000  # parts that are looked at; guards keep them alive, so larger ones are walked
@@ -32,7 +32,6 @@ _FIXED = {  # cannot change; what they hold is met by itself
     *(types.MethodType, types.UnionType, types.GenericAlias, slice, range),
     *(types.BuiltinFunctionType, types.CodeType, types.MethodDescriptorType, *NOWHERE, Absent),
 }
-_CONTAINERS = (*PLAIN, dict, list, tuple, set, frozenset)
 
 
 class Guards:
@@ -192,16 +191,14 @@ class Guards:
         if not own and is_exported(value):
             return True
         slots = any(vars(base).get("__slots__") for base in kind.__mro__)
-        if slots or not hasattr(value, "__dict__") or isinstance(value, (*_CONTAINERS, enum.Enum)):
+        if slots or not hasattr(value, "__dict__"):
             return False
-        if own and any(has_hidden_state(base) for base in kind.__mro__ if base is not object):
+        if not own and callable(getattr(value, "__wrapped__", None)):
+            return self._watch_space(value)
+        if any(has_hidden_state(base) for base in kind.__mro__ if base is not object):
             return False
-        wrapped = getattr(value, "__wrapped__", None)
-        if not own and callable(wrapped):
-            self._attributes.append((value, "__wrapped__", wrapped))
-        elif not own and not dataclasses.is_dataclass(kind) and not is_ours(kind):
-            return False
-        return self._watch_space(value)
+        known = own or dataclasses.is_dataclass(kind) or is_ours(kind)
+        return known and self._watch_space(value)
 
     def _watch_space(self, owner: Any) -> bool:
         space = owner.__dict__
