@@ -26,7 +26,7 @@ _CHANGEABLE = {dict, list}
 _NUMBERS = {*SIMPLE, np.ndarray, np.float64, np.int64, np.bool_, type}
 _LIBRARY_OBJECTS: dict[int, Any] = {}  # functions and the like that never change; kept alive
 
-_KNOWN: dict[int, tuple[Any, str, Guards]] = {}  # code that was read, by identity; kept alive
+_KNOWN: dict[int, tuple[Any, frozenset[str], Guards]] = {}  # code that was read, by identity; kept alive
 MOST_KNOWN = 128
 
 _NOTHING = nullcontext()
@@ -83,26 +83,29 @@ def code_key(*values: Any) -> frozenset[Any]:
 
 
 def _digests(roots: dict[int, Any]) -> frozenset[Any]:
-    digests = set[Any]()
+    digests = frozenset[Any]()
     for key, root in roots.items():
         known = _KNOWN.get(key)
-        if known is not None:
-            if known[2].unchanged():
-                digests.add(known[1])
-                continue
-            _KNOWN.pop(key, None)
-        guards = Guards()
-        walk = Walk(guards)
-        digest = walk.read("", root)
-        digests.add(digest)
-        if walk.unseen:
-            digests.add(_Anew())
-            warn_of_unseen(root, walk.unseen)
-        elif guards.complete:
-            if len(_KNOWN) >= MOST_KNOWN:
-                _KNOWN.clear()
-            _KNOWN[key] = root, digest, guards
-    return frozenset(digests)
+        if known is not None and known[2].unchanged():
+            digests |= known[1]
+        else:
+            digests |= _read(key, root)
+    return digests
+
+
+def _read(key: int, root: Any) -> frozenset[Any]:
+    _KNOWN.pop(key, None)
+    guards = Guards()
+    walk = Walk(guards)
+    digest = frozenset({walk.read("", root)})
+    if walk.unseen:
+        warn_of_unseen(root, walk.unseen)
+        return digest | {_Anew()}
+    if guards.complete:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = root, digest, guards
+    return digest
 
 
 def warn_of_unseen(root: Any, unseen: dict[str, str]) -> None:
@@ -115,7 +118,7 @@ def warn_of_unseen(root: Any, unseen: dict[str, str]) -> None:
                 f"{name} {why}: gradbias cannot see when that changes, so it compiles {name} anew "
                 "at every call, and a store refuses it. Hand the value over as an argument, a "
                 "field or a variable of an enclosing function instead",
-                stacklevel=5,
+                stacklevel=6,
             )
 
 
