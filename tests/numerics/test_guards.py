@@ -336,6 +336,7 @@ class Tangle:
             node.__defaults__ = (part,)
 
 
+@pytest.mark.filterwarnings("ignore:functools.partial will be:FutureWarning")  # in classes
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 100), marks=pytest.mark.slow)])
 def test_a_second_look_finds_what_a_walk_would_find(seeds):
     looked_at, keys = 0, set()

@@ -26,7 +26,8 @@ _CHANGEABLE = {dict, list}
 _NUMBERS = {*SIMPLE, np.ndarray, np.float64, np.int64, np.bool_, type}
 _LIBRARY_OBJECTS: dict[int, Any] = {}  # functions and the like that never change; kept alive
 
-_KNOWN: dict[int, tuple[Any, frozenset[str], Guards]] = {}  # code that was read, by identity; kept alive
+# Code that was read, by identity; kept alive.
+_KNOWN: dict[int, tuple[Any, frozenset[str], Guards]] = {}
 MOST_KNOWN = 128
 
 _NOTHING = nullcontext()
