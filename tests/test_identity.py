@@ -1,6 +1,7 @@
 """What a user's code refers to is part of what is run: in one process, with a store, in a pool."""
 
 import concurrent.futures
+import copy
 import functools
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from gradbias import _version, _worker
 from gradbias._job import Failure, Job
 from gradbias._layout import chunks_of
 from gradbias._roster import Roster
-from gradbias._travel import pack
+from gradbias._travel import pack, unpack
 from gradbias.numerics import programs
 from gradbias.numerics.fingerprint import imported_parts
 from gradbias.theorems._facts import fact
@@ -297,11 +298,49 @@ def test_a_worker_with_another_module_refuses(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "own_module")
 
 
+@pytest.mark.parametrize("kind", ["jit", "custom_vjp", "custom_jvp"])
+def test_functions_of_jax_travel_to_a_worker_and_are_read_there(kind):
+    space = cell(
+        "C = 2.0\n"
+        "jit = jax.jit(lambda a: C * a)\n"
+        "custom_vjp = jax.custom_vjp(lambda a: C * a)\n"
+        "custom_vjp.defvjp(lambda a: (C * a, None), lambda _, g: (3.0 * g,))\n"
+        "custom_jvp = jax.custom_jvp(lambda a: C * a)\n"
+        "custom_jvp.defjvp(lambda a, t: (C * a[0], 3.0 * t[0]))\n"
+    )
+    there = unpack(pack(space[kind]))
+    assert jax.value_and_grad(there)(1.5) == (3.0, 2.0 if kind == "jit" else 3.0)
+    assert programs.code_key(there) == programs.code_key(there)
+
+
 def test_own_nets_have_no_code_of_the_user_and_keep_their_programs():
     net = gb.TwoLayer(2, 1, 3)
     made = gb.Setup(PROBLEM, net, gb.init.gaussian(net, 0.4, key=0), gb.Descent(0.1))
     assert programs.code_in(made) == {}
     assert programs.code_key(made) == frozenset()
+
+
+def test_a_setup_remembers_its_code_unless_other_code_can_be_put_into_it():
+    class Layered(gb.LinearNet):
+        layers: list
+
+        def predictor(self, p):
+            return self.layers[0](p["a"])
+
+    plain = setup(gb.nets.linear(lambda p: p["a"]))
+    assert programs.code_in(plain) is programs.code_in(plain)
+    assert "own_code" not in vars(copy.copy(plain))
+    layered = setup(Layered([lambda a: 2.0 * a]))
+    before = programs.code_key(layered)
+    layered.net.layers[0] = lambda a: 3.0 * a
+    assert programs.code_key(layered) != before
+
+
+def test_a_setup_that_code_refers_to_is_the_same_after_it_has_run():
+    made = setup(gb.nets.linear(lambda p: p["a"]))
+    before = programs.code_key(lambda: made.net)
+    gb.simulate(made)
+    assert programs.code_key(lambda: made.net) == before
 
 
 def test_the_same_code_is_compiled_once():

@@ -271,7 +271,9 @@ def test_a_large_record_warns_before_it_starts():
 
 
 INTERRUPTED = """
+import signal
 import numpy as np, gradbias as gb
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for background jobs
 rng = np.random.default_rng(0)
 problem = gb.Regression.mean(rng.normal(size=(20, 60)), rng.normal(size=20))
 net = gb.Deep([60, 60, 60, 1])

@@ -16,6 +16,7 @@ from .nets import Deep, Diagonal, LinearNet, Net, Rank1, TwoLayer
 from .numerics import checks
 from .numerics.constants import ReadOnlyDict, constant, refuse_assignment, sealed
 from .numerics.precision import host, warn_of_float32
+from .numerics.programs import Remembers
 from .observe._running import Running
 from .problems import Problem, Samples
 
@@ -69,7 +70,7 @@ class Until:
         self.__setattr__(name, None)
 
 
-class Setup:
+class Setup(Remembers):
     """Everything that decides a run. It cannot change: `replace` makes another one.
 
     Args:
@@ -176,7 +177,8 @@ class Setup:
         self.__setattr__(name, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "params": self.params, "start": None}
+        parts = {name: part for name, part in vars(self).items() if name != "own_code"}
+        return {**parts, "params": self.params, "start": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         sealed([jax.tree.leaves(state["params"]), state["save_at"], state["save_clock"]])

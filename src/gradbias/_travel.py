@@ -3,11 +3,13 @@
 import hashlib
 import io
 import pickle
-import sys
 import types
 from typing import Any
 
 import cloudpickle
+import jax
+
+from .numerics.fingerprint import is_importable
 
 Code = dict[str, bytes]
 Packed = dict[int, tuple[Any, str, bytes]]  # by identity: the object, its name, its bytes
@@ -15,7 +17,16 @@ Packed = dict[int, tuple[Any, str, bytes]]  # by identity: the object, its name,
 _unpacked: dict[str, Any] = {}
 
 
-class _Packer(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):
+    """Takes functions with derivative rules of their own too, which jax does not unpickle."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) in (jax.custom_jvp, jax.custom_vjp):
+            return object.__new__, (type(obj),), vars(obj)
+        return super().reducer_override(obj)
+
+
+class _Packer(_Pickler):
     """Puts functions and classes that cannot be imported elsewhere beside the objects.
 
     A process unpacks each of them once: jax compiles again for every new function object.
@@ -27,10 +38,12 @@ class _Packer(cloudpickle.Pickler):
         self.packed = packed
 
     def persistent_id(self, obj: Any) -> str | None:
-        if not isinstance(obj, types.FunctionType | type) or _importable(obj):
+        if not isinstance(obj, types.FunctionType | type) or is_importable(obj):
             return None
         if id(obj) not in self.packed:
-            content = cloudpickle.dumps(obj)
+            file = io.BytesIO()
+            _Pickler(file).dump(obj)
+            content = file.getvalue()
             self.packed[id(obj)] = obj, hashlib.sha256(content).hexdigest(), content
         _, name, self.code[name] = self.packed[id(obj)]
         return name
@@ -65,13 +78,3 @@ def unpack(content: bytes) -> Any:
     """What `pack` packed."""
     inner, code = pickle.loads(content)
     return _Unpacker(io.BytesIO(inner), code).load()
-
-
-def _importable(obj: Any) -> bool:
-    """Would an import on the other side find this very object?"""
-    if obj.__module__ == "__main__":
-        return False
-    found: Any = sys.modules.get(obj.__module__ or "")
-    for name in obj.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is obj or (isinstance(obj, type) and obj.__module__ == "builtins")

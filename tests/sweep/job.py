@@ -6,6 +6,7 @@ Prints `start` before the sweep and its time after it; if it is interrupted, the
 process until then, and what the sweep says of it.
 """
 
+import signal
 import sys
 import time
 
@@ -14,6 +15,7 @@ import numpy as np
 
 import gradbias as gb
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for background jobs
 store, executor, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
 problem = gb.problems.gaussian(n=8, d=5, key=1, loss="half_mean")
 

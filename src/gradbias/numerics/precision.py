@@ -63,7 +63,7 @@ def host(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def on_host(*args: P.args, **kwargs: P.kwargs) -> R:
         _refuse_fork()
-        with jax.enable_x64(True), _own_rules(), keyed_by(args, kwargs):
+        with jax.enable_x64(True), _own_rules(), keyed_by(*args, *kwargs.values()):
             return function(*args, **kwargs)
 
     return on_host

@@ -3,16 +3,19 @@
 Stores of sweeps and compiled programs are keyed by it. See docs/identity.md for what it sees.
 """
 
-from ._imported import changed_parts, imported_parts
+from ._guards import Guards
+from ._imported import changed_parts, imported_parts, is_importable
 from ._libraries import in_installed_folder, is_library
 from ._walk import Function, Lines, Walk
 
 __all__ = [
     "Function",
+    "Guards",
     "Lines",
     "Walk",
     "changed_parts",
     "imported_parts",
     "in_installed_folder",
+    "is_importable",
     "is_library",
 ]

@@ -23,8 +23,9 @@ class Absent:
 
 
 def full_name(value: Any) -> str:
-    """Module and name of a class or function."""
-    return f"{value.__module__}.{value.__qualname__}".removeprefix("builtins.")
+    """Module and name of a class or function, or of another object that has both."""
+    name = getattr(value, "__qualname__", None) or value.__name__
+    return f"{value.__module__}.{name}".removeprefix("builtins.")
 
 
 def function_line(function: types.FunctionType) -> str:

@@ -21,7 +21,7 @@ def imported_parts(roots: Iterable[Any]) -> dict[str, str]:
     for root in roots:
         walk.read("", root)
     for part in walk.code:
-        if _is_importable(part):
+        if is_importable(part):
             found[f"{part.__module__}:{part.__qualname__}"] = part
         if isinstance(part, types.FunctionType):
             found.update(_taken_from_modules(part))
@@ -39,13 +39,14 @@ def changed_parts(parts: dict[str, str]) -> Iterator[str]:
             yield name
 
 
-def _is_importable(part: Any) -> bool:
+def is_importable(part: Any) -> bool:
+    """Would an import in another process find this very function or class?"""
     if part.__module__ == "__main__":
         return False
     found: Any = sys.modules.get(part.__module__ or "")
     for name in part.__qualname__.split("."):
         found = getattr(found, name, None)
-    return found is part
+    return found is part or (isinstance(part, type) and part.__module__ == "builtins")
 
 
 def _taken_from_modules(function: types.FunctionType) -> Iterator[tuple[str, Any]]:

@@ -43,8 +43,8 @@ _OF_CLASSES = METADATA | {
     *("__annotations_cache__", "__classdictcell__"),
 }
 _OF_WRAPPERS = METADATA | {"_jit_info", "_fun", "_cached", "_signature", "cache_parameters"}
-_NOWHERE = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
-_ATTRIBUTES = {
+NOWHERE = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+ATTRIBUTES = {
     property: ("fget", "fset", "fdel"),
     classmethod: ("__func__",),
     staticmethod: ("__func__",),
@@ -82,8 +82,8 @@ def describe(value: Any) -> Node:
         return f"{full_name(kind)}.{value.name}", iter((("class", kind), ("value", value.value)))
     if kind in (dict, list, tuple, set, frozenset, ReadOnlyDict):
         return _container(value)
-    if kind in _ATTRIBUTES:
-        parts = ((name, getattr(value, name, Absent())) for name in _ATTRIBUTES[kind])
+    if kind in ATTRIBUTES:
+        parts = ((name, getattr(value, name, Absent())) for name in ATTRIBUTES[kind])
         return full_name(kind), ((name.strip("_"), part) for name, part in parts)
     return _built_in(value) or _instance(value)
 
@@ -181,7 +181,7 @@ def _class_items(kind: type) -> Items:
         yield name, member.value
     for name, item in sorted(vars(kind).items()):
         of_enum = isinstance(kind, enum.EnumType) and (name in members or _is_sunder(name))
-        if name not in _OF_CLASSES and not of_enum and not isinstance(item, _NOWHERE):
+        if name not in _OF_CLASSES and not of_enum and not isinstance(item, NOWHERE):
             yield name, item
 
 
@@ -198,7 +198,7 @@ def _built_in(value: Any) -> Node | None:
                 return full_name(value), None
             return f"not seen: {full_name(value)} is compiled", None
         return value.__qualname__, iter((("self", owner),))
-    if isinstance(value, (*_NOWHERE, types.MethodDescriptorType)):
+    if isinstance(value, (*NOWHERE, types.MethodDescriptorType)):
         return value.__qualname__, None
     if isinstance(value, types.CodeType):
         return f"code {code_digest(value)}", None
@@ -228,7 +228,7 @@ def _instance(value: Any) -> Node:
         return "PyTreeDef", iter((("node", value.node_data()), ("children", value.children())))
     if dataclasses.is_dataclass(kind):
         return full_name(kind), ((name, getattr(value, name, None)) for name in _fields(kind))
-    if _is_ours(kind):
+    if is_ours(kind):
         return full_name(kind), _state(value)
     return _by_reduction(value)
 
@@ -242,12 +242,12 @@ def _own_instance(value: Any) -> Items:
                 getattr(value, name, None)  # what it remembers from now on is part of the object
     if isinstance(value, (*_CONTAINERS, *PLAIN)):
         yield "items", _plain(value)
-    elif any(_has_hidden_state(base) for base in kind.__mro__ if base is not object):
+    elif any(has_hidden_state(base) for base in kind.__mro__ if base is not object):
         yield from ((f"pickled {name}", part) for name, part in _reduced_items(value))
     yield from _state(value)
 
 
-def _has_hidden_state(kind: type) -> bool:
+def has_hidden_state(kind: type) -> bool:
     """Is this a compiled class, whose instances hold more than attributes?"""
     if not kind.__flags__ & _HEAP or kind.__flags__ & _IMMUTABLE:
         return True
@@ -339,6 +339,6 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _is_ours(kind: type) -> bool:
+def is_ours(kind: type) -> bool:
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
     return bool(file_is_library(file)) and file.startswith(OURS)

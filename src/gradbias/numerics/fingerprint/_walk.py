@@ -4,6 +4,7 @@ import types
 from typing import Any, NamedTuple
 
 from ._functions import Items, digest
+from ._guards import Guards
 from ._libraries import is_library
 from ._objects import SIMPLE, describe
 
@@ -32,9 +33,13 @@ class Walk:
         kinds: the user's own classes.
         code: the user's own functions and classes, all of them.
         arrays: all arrays, by identity.
+
+    Args:
+        guards: to note all that is met; None if nobody will ask again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guards: Guards | None = None) -> None:
+        self._guards = guards
         self.unseen: dict[str, str] = {}
         self.functions: list[Function] = []
         self.kinds: list[type] = []
@@ -77,6 +82,8 @@ class Walk:
         if known is not None:
             return self._again(frames, path, known)
         self._count += 1
+        if self._guards is not None:
+            self._guards.watch(value)
         line, items = describe(value)
         if self._count > MOST:
             line, items = f"not seen: refers to more than {MOST} parts", None
