@@ -118,7 +118,8 @@ class Ensemble:
             first = to_numpy(slopes(self.stack, self.params)).gap
         self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests, first)
         self.unlimited = np.asarray([s.limit is None for s in self.setups])
-        self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
+        # Steps that adapt depend on rounding, which is another where members are side by side.
+        self.side_by_side = self.counts and fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
         if all(s.until.gap is None for s in self.setups):
             every = max(every, UNWATCHED)
@@ -149,7 +150,6 @@ class Ensemble:
         if stiff.any():
             steppers = [(start.system, start.stepper.when_stiff) for start in self.starts]
             self.stack = stack(steppers, self.differ)
-            self.side_by_side = False  # steps cost much, and members take very different numbers
         return _with_codes(states, np.where(stiff, RUNNING, states.code))
 
     def segment_bytes(self, states: State, recorder: Recorder) -> int:

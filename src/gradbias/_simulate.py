@@ -111,7 +111,8 @@ def run_members(
     lifts, records = [start.lift for start in starts], [start.record for start in starts]
     differ = None if own is None else own.view
     recorder = Recorder(ensemble.setups, lifts, differ, records)
-    stop = drive(ensemble, recorder, bar)
+    with one_blas_thread():  # implicit steps factorise, and threads would wait for each other
+        stop = drive(ensemble, recorder, bar)
     return Done(recorder.finish(), stop, statuses(ensemble, stop))
 
 

@@ -15,7 +15,8 @@ from ..numerics import checks
 from ..problems import Problem
 from ._curvature import nothing_grows, why_explicit
 from ._gradient import decayed, gradient, need_expectation
-from ._implicit import LEVELS, implicit_step
+from ._implicit import ORDER as IMPLICIT_ORDER
+from ._implicit import implicit_step
 from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 from ._tolerance import Tolerance, first_size, next_size
 
@@ -31,7 +32,7 @@ CRAWL_STEPS, CRAWL_STEPS_IMPLICIT, CRAWL_GROWTH = 5_000, 500, 1e-3
 STIFF_STEPS, STIFF_GROWTH = 1_000, 1.5
 SOLVERS = ("auto", "explicit", "implicit")
 RESTS = 1e-12  # of the gap: what an endless run that rests would remove in twice its time
-STRICTER = 10  # errors of implicit steps point the same way in many of them, and add up
+STRICTER = 3  # errors of implicit steps point the same way in many of them, and add up
 # Accepted steps without a lower objective before a run may be at its floor.
 PATIENCE, PATIENCE_IMPLICIT = 100, 10
 
@@ -143,7 +144,7 @@ class FlowStepper(Stepper):
             ratio = self.tolerance.ratio(system.net, state.params, candidate, error)
         order = ORDER
         if self.implicit:
-            ratio, order = STRICTER * ratio, LEVELS
+            ratio, order = STRICTER * ratio, IMPLICIT_ORDER - 1
         keep, size = next_size(t1 - t0, ratio, order)
         # A step cut short by a save time says little about the next one.
         dt = jnp.where(keep & (t1 == target), jnp.maximum(size, memory.dt), size)
