@@ -113,7 +113,7 @@ def run_members(
     recorder = Recorder(ensemble.setups, lifts, differ, records)
     with one_blas_thread():  # implicit steps factorise, and threads would wait for each other
         stop = drive(ensemble, recorder, bar)
-    return Done(recorder.finish(), stop, statuses(ensemble, stop))
+    return Done(recorder.finish(), stop, statuses(ensemble, stop, in_words=own is None))
 
 
 def in_full_where_needed(

@@ -231,8 +231,9 @@ class Flow(Dynamics):
 
     Integrated by diffrax's Dopri8. Where fast directions that have long decayed keep its steps
     short (features of unequal scale, correlated ones), an implicit method of order fourteen takes
-    over: the linearly implicit midpoint rule with the exact Hessian, extrapolated. The flow stays explicit where a Hessian is too large (1000 parameters; after the exact closure of a
-    product of matrices, 1000 beside its first layer), or of no use (relu).
+    over: the linearly implicit midpoint rule with the exact Hessian, extrapolated. The flow stays
+    explicit where a Hessian is too large (1000 parameters; after the exact closure of a product of
+    matrices, 1000 beside its first layer), or of no use (relu).
 
     Args:
         rtol: relative tolerance of a step.

@@ -76,9 +76,7 @@ def _weights(parts: tuple[int, ...]) -> np.ndarray:
     """
 
     def to_zero(parts: tuple[int, ...]) -> list[float]:
-        return [
-            math.prod(n**2 / (n**2 - other**2) for other in parts if other != n) for n in parts
-        ]
+        return [math.prod(n**2 / (n**2 - other**2) for other in parts if other != n) for n in parts]
 
     best, second = to_zero(parts), [*to_zero(parts[:-1]), 0.0]
     return np.asarray([[b, b - s] for b, s in zip(best, second, strict=True)])

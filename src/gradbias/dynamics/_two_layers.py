@@ -1,7 +1,7 @@
 """Linear systems with the Hessian of two layers on data in their eigenbasis (jax-level).
 
-With W2 = Q s Pᵀ, hidden units written in the basis Q and outputs in P, the Hessian of W1 is diagonal
-and nearly all of its block with W2 is zero,
+With W2 = Q s Pᵀ, hidden units written in the basis Q and outputs in P, the Hessian of W1 is
+diagonal and nearly all of its block with W2 is zero,
 
     H[(i, a), (b, l)] = rate_i W1_ib s_a δ_al + G_il δ_ab,   G the gradient in the predictor,
 
