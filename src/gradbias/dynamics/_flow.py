@@ -197,9 +197,13 @@ class FlowStepper(Stepper):
         falls = objective < memory.best
         since = jnp.where(falls, 0, memory.since + keep.astype(memory.since.dtype))
         anchor = _where(falls, state.params, memory.anchor)
-        moved = self.tolerance.distance(system.net, state.params, before, anchor)
         patient = since >= (PATIENCE_IMPLICIT if self.implicit else PATIENCE)
-        floor = patient & (moved < 1e3)
+        floor = jax.lax.cond(
+            patient,
+            lambda *states: self.tolerance.distance(system.net, *states) < 1e3,
+            lambda *_: jnp.asarray(False),
+            *(state.params, before, anchor),
+        )
         # What decays below the digits of the objective moves ever less, what grows ever more.
         since, anchor = jnp.where(patient, 0, since), _where(patient, state.params, anchor)
         most = CRAWL_STEPS_IMPLICIT if self.implicit else CRAWL_STEPS
