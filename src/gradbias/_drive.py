@@ -20,21 +20,14 @@ from ._chunks import (
     slopes,
 )
 from ._error_growth import ErrorGrowth
-from ._members import Stack, block, bytes_of, fits_side_by_side, pick, stack
+from ._gap_watch import GapWatch
+from ._members import Stack, bytes_of, fits_side_by_side, pick, stack
 from ._progress import Progress
 from ._recorder import Recorder
+from ._saves import Saves
 from ._setup import Setup
 from .dynamics import Dynamics, State, Stepper, System
-from .dynamics._protocol import (
-    AT_REST,
-    CONVERGED,
-    DIVERGED,
-    FLOOR,
-    RUNNING,
-    SPENT,
-    STATIONARY,
-    STIFF,
-)
+from .dynamics._protocol import DIVERGED, RUNNING, SPENT, STATIONARY, STIFF
 from .numerics.precision import to_numpy
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
@@ -118,7 +111,8 @@ class Ensemble:
             first = to_numpy(slopes(self.stack, self.params)).gap
         self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests, first)
         self.unlimited = np.asarray([s.limit is None for s in self.setups])
-        self.side_by_side = fits_side_by_side(starts[0].params, len(starts))
+        # Steps that adapt depend on rounding, which is another where members are side by side.
+        self.side_by_side = self.counts and fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
         if all(s.until.gap is None for s in self.setups):
             every = max(every, UNWATCHED)
@@ -149,7 +143,6 @@ class Ensemble:
         if stiff.any():
             steppers = [(start.system, start.stepper.when_stiff) for start in self.starts]
             self.stack = stack(steppers, self.differ)
-            self.side_by_side = False  # steps cost much, and members take very different numbers
         return _with_codes(states, np.where(stiff, RUNNING, states.code))
 
     def segment_bytes(self, states: State, recorder: Recorder) -> int:
@@ -211,7 +204,7 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     """Run all members to their ends, hand the saves to the recorder, show progress."""
     states, stops = ensemble.first_states(), ensemble.stops()
     slots, calls = segments_that_fit(ensemble.segment_bytes(states, recorder)), FIRST_CALLS
-    watch, saves, first = _Watch(ensemble), _Saves(ensemble.setups, recorder), True
+    watch, saves, first = GapWatch(ensemble), Saves(ensemble.setups, recorder), True
     bad_steps, errors = np.full(len(states.clock), np.nan), ErrorGrowth(ensemble.starts)
     while True:
         drives, served = ensemble.drives(states, calls)
@@ -243,116 +236,8 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     return Stop(states, clocks, watch.first_gaps, errors.bounds(states.params))
 
 
-class _Watch:
-    """The gaps of all members: the first, the lowest, and descent that rounding keeps above."""
-
-    def __init__(self, ensemble: Ensemble):
-        members = len(ensemble.starts)
-        self.ends, self.counts, self.unlimited = ensemble.ends, ensemble.counts, ensemble.unlimited
-        self.wanted, self.unknown = ensemble.wanted, ensemble.unknown
-        self.first_gaps, self.gaps = np.full(members, np.nan), np.full(members, np.nan)
-        self.lowest, self.lowest_at = np.full(members, np.inf), np.zeros(members)
-
-    def look(self, states: State, trail: Trail) -> State:
-        """Note the gaps of a chunk; returns the states, stopped where they are at their floor."""
-        if np.isnan(self.first_gaps).all():
-            self.first_gaps = np.asarray(trail.gaps[:, 0])
-        seen = np.isfinite(trail.gaps)
-        last = trail.gaps.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1)
-        self.gaps = np.where(seen.any(axis=1), trail.gaps[np.arange(len(last)), last], self.gaps)
-        if not (self.counts and self.unlimited.any()):
-            return states
-        for j in np.flatnonzero(seen.any(axis=0)).tolist():
-            states = self._look_for_floor(states, trail, j)
-        return states
-
-    def _look_for_floor(self, states: State, trail: Trail, j: int) -> State:
-        """Look at the gaps of one segment, in the order in which they were."""
-        gaps, clocks = trail.gaps[:, j], trail.clocks[:, j]
-        lower = gaps < self.lowest  # false where it was not looked at: infinite or NaN
-        self.lowest = np.where(lower, gaps, self.lowest)
-        self.lowest_at = np.where(lower, clocks, self.lowest_at)
-        # Twice as many steps brought nothing: rounding keeps it above any smaller gap.
-        floor = (self.unknown | (self.lowest <= 1e-20 * self.first_gaps)) & self.unlimited
-        floor &= (clocks > 2 * self.lowest_at + 10_000) & (states.code == RUNNING)
-        if not floor.any():
-            return states
-        there = states._replace(params=pick(trail.params, (slice(None), j)),
-                                sums=pick(trail.sums, (slice(None), j)), clock=clocks,
-                                code=np.full_like(states.code, FLOOR))  # fmt: skip
-        return jax.tree.map(lambda new, old: _chosen(floor, new, old), there, states)
-
-    def how_far(self, states: State) -> tuple[float, str]:
-        """The fraction done, by the clock or by the gap, and a note."""
-        goal, first = self.ends.goal, self.first_gaps
-        fractions = np.where(self.unlimited, 0.0, states.clock / self.ends.limit)
-        falls = (
-            (not self.unknown) & (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_gap = np.log(first / self.gaps) / np.log(first / goal)
-        fractions = np.maximum(fractions, np.where(falls, by_gap, 0.0))
-        fractions = np.where(
-            np.isin(states.code, [RUNNING, STIFF]), np.minimum(fractions, 1.0), 1.0
-        )
-        unit, slowest = "step" if self.counts else "time", int(np.argmin(fractions))
-        clock, gap = float(states.clock[slowest]), self.gaps[slowest]
-        seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""
-        return float(fractions[: self.wanted].mean()), f"{unit} {clock:g}{seen}"
-
-
-class _Saves:
-    """Which row of the record a clock value is, for each member."""
-
-    def __init__(self, setups: list[Setup], recorder: Recorder):
-        self.recorder, self.clocks = recorder, [setup.save_clock for setup in setups]
-        groups: dict[bytes, list[int]] = {}
-        for member, clocks in enumerate(self.clocks):
-            groups.setdefault(clocks.tobytes(), []).append(member)
-        self.groups = [
-            (
-                np.asarray(members),
-                {c: row for row, c in enumerate(self.clocks[members[0]].tolist())},
-            )
-            for members in groups.values()
-        ]
-
-    def take(self, plan: Plan, trail: Trail, stopped: np.ndarray) -> None:
-        """Hand what was measured at a save to the recorder, up to where each member is now."""
-        at = trail.measured & (plan.targets <= stopped[:, None])
-        found = [(plan.targets[j].item(), j) for j in np.flatnonzero(plan.saves).tolist()]
-        for members, rows in self.groups:
-            saves = [(rows[target], j) for target, j in found if target in rows]
-            if saves and at[members][:, [j for _, j in saves]].all():
-                self._hand_over(members, saves, trail)
-            else:
-                for row, j in saves:
-                    self._hand_over(members[at[members, j]], [(row, j)], trail)
-
-    def fill(self, states: State, there: Trail, counts: bool) -> None:
-        """States that no longer move are those of all later saves; the end has a row of its own."""
-        ends = [STATIONARY, FLOOR, AT_REST] + ([] if counts else [CONVERGED])
-        still = np.isin(states.code, ends)
-        later = np.stack(self.clocks) > states.clock[:, None]  # (members, saves)
-        everyone = np.arange(len(self.clocks))
-        self._hand_over(everyone, [(self.recorder.total - 1, 0)], there)
-        self.recorder.repeat_end(later & still[:, None])
-
-    def _hand_over(self, members: np.ndarray, saves: list[tuple[int, int]], trail: Trail) -> None:
-        """Of some members, the rows of the record that these segments are."""
-        if len(members):
-            rows, slots = np.transpose(saves)
-            chosen = block(members, slots)
-            values, params = pick((trail.values | trail.sums, trail.params), chosen)
-            self.recorder.take(members, rows, values, params)
-
-
 def _with_codes(states: State, codes: np.ndarray) -> State:
     return states._replace(code=np.asarray(codes, np.int32))
-
-
-def _chosen(members: np.ndarray, new: Any, old: Any) -> np.ndarray:
-    return np.where(members.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)
 
 
 def _replaced(array: np.ndarray, index: int, value: Any) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What the end of a run was: a minimum, a saddle, a limit, or none of them."""
 
+import jax
 import numpy as np
 
 from ._chunks import Slope, slopes
@@ -42,13 +43,20 @@ def at_own_minimum(problem: Problem, net: Net, gap: float) -> bool:
     return least > 0 and gap <= (1 + 1e-6) * least
 
 
-def statuses(ensemble: Ensemble, stop: Stop) -> list[Status]:
-    """Name the end of every member."""
+def statuses(ensemble: Ensemble, stop: Stop, in_words: bool) -> list[Status]:
+    """Name the end of every member.
+
+    Args:
+        ensemble: the members.
+        stop: where they halted.
+        in_words: are there sentences, too? A sweep keeps none.
+    """
     codes = [int(code) for code in stop.states.code]
     steep = first = None
     if ensemble.starts[0].system.gap.computable and not all(code in CERTAIN for code in codes):
         steep = to_numpy(slopes(ensemble.stack, stop.states.params))
-        first = to_numpy(slopes(ensemble.stack, ensemble.params))
+        if in_words or STATIONARY in codes:
+            first = to_numpy(slopes(ensemble.stack, ensemble.params))
     return [_status(ensemble, stop, m, _of(steep, m), _of(first, m)) for m in range(len(codes))]
 
 
@@ -72,7 +80,7 @@ def _status(
     at = clock if dynamics.axis == "step" else float(dynamics.time(np.asarray([clock]))[0])
     at = int(at) if dynamics.axis == "step" else at
     reason = dynamics.reasons.get(code, "")
-    if ending in (Ending.STUCK_AT_A_SADDLE, Ending.STATIONARY):
+    if ending in (Ending.STUCK_AT_A_SADDLE, Ending.STATIONARY, Ending.STEPS_TOO_SMALL):
         reason = _how_flat(steep, first)
     elif ending is used_up and not reason and steep is not None and not dynamics.at_minimum:
         if _flat(ensemble, stop, member, steep):
@@ -100,6 +108,12 @@ def _flat(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> bool:
     return bool(slow and steep.gap > 1e-10 * stop.first_gaps[member])
 
 
+def _unmoved(ensemble: Ensemble, stop: Stop, member: int) -> bool:
+    """Are all parameters what they were at the start, to the last bit?"""
+    pairs = zip(jax.tree.leaves(ensemble.params), jax.tree.leaves(stop.states.params), strict=True)
+    return all(np.array_equal(first[member], last[member]) for first, last in pairs)
+
+
 def _at_rest(
     ensemble: Ensemble, stop: Stop, member: int, steep: Slope, first: Slope | None
 ) -> Ending | None:
@@ -113,8 +127,11 @@ def _at_rest(
             return Ending.STEPS_TOO_SMALL
     flat = _flat(ensemble, stop, member, steep)
     # A step that is merely small is not a saddle: there the layers hide a gradient that θ has.
-    hidden = steep.squared < 1e-6 * steep.in_theta
-    if flat and hidden and known and not decays:
+    hidden = known and steep.squared < 1e-6 * steep.in_theta
+    moves = known or steep.squared > 0  # but for the digits; where it is unknown, zero is zero
+    if flat and moves and not hidden and _unmoved(ensemble, stop, member):
+        return Ending.STEPS_TOO_SMALL
+    if flat and hidden and not decays:
         if not at_own_minimum(setup.problem, setup.net, float(steep.gap)):
             return Ending.STUCK_AT_A_SADDLE
         return Ending.STATIONARY if asked else None

@@ -205,6 +205,9 @@ def _in_one_frame(variants: list[_Variant]) -> list[list[_Variant]]:
         fits = largest is not None and (
             8 * largest <= PADDED_BYTES or largest <= PADDED_FACTOR * _frame(variant.first).size
         )
+        if fits and not variant.first.dynamics.counts_steps:
+            # Zeros around it change roundings, and these the steps that a flow takes.
+            fits = _frame(found[-1][0].first) == _frame(variant.first)
         if fits:
             found[-1].append(variant)
         else:

@@ -111,8 +111,9 @@ def run_members(
     lifts, records = [start.lift for start in starts], [start.record for start in starts]
     differ = None if own is None else own.view
     recorder = Recorder(ensemble.setups, lifts, differ, records)
-    stop = drive(ensemble, recorder, bar)
-    return Done(recorder.finish(), stop, statuses(ensemble, stop))
+    with one_blas_thread():  # implicit steps factorise, and threads would wait for each other
+        stop = drive(ensemble, recorder, bar)
+    return Done(recorder.finish(), stop, statuses(ensemble, stop, in_words=own is None))
 
 
 def in_full_where_needed(

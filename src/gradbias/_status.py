@@ -42,8 +42,8 @@ SENTENCES = {
     ),
     Ending.STEPS_TOO_SMALL: (
         "A step no longer changes the parameters, in double precision, although the gradient is "
-        "about what it was at the start. Use a larger learning rate, or another start if this "
-        "one was at rest."
+        "about what it was at the start. Use a larger learning rate, data in larger units, more "
+        "time in Flow, or another start if this one was at rest."
     ),
     Ending.STATIONARY: (
         "The gradient of the objective vanishes, and the gap that was asked for is not reached: "

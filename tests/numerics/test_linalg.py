@@ -27,3 +27,15 @@ def test_a_thin_svd_has_the_rank_of_its_matrix():
     found = thin_svd(matrix)
     assert found.rank == 3
     np.testing.assert_allclose(found.U * found.s @ found.Vt, matrix, rtol=0, atol=1e-14)
+
+
+def test_rows_and_columns_of_zeros_have_no_part_in_an_svd():
+    """Small singular values carry rounding of 1e-15 into them, as on images with black pixels."""
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(30, 12)) @ np.diag(np.geomspace(1, 1e-8, 12))
+    matrix = matrix @ np.linalg.qr(rng.normal(size=(12, 12))).Q
+    matrix = np.insert(np.insert(matrix, [3, 7], 0.0, axis=1), [5, 20], 0.0, axis=0)
+    U, s, Vt = thin_svd(matrix)
+    np.testing.assert_array_equal(Vt[:, ~matrix.any(axis=0)], 0.0)
+    np.testing.assert_array_equal(U[~matrix.any(axis=1)], 0.0)
+    np.testing.assert_allclose((U * s) @ Vt, matrix, rtol=0, atol=1e-14)

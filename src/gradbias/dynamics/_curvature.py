@@ -18,6 +18,7 @@ from ..nets._base import product
 from ..problems._population import DiagonalExcess
 from ..problems._regression import SpectralExcess
 from ._protocol import System
+from ._two_layers import two_layer_solver
 
 MOST_DENSE = 1000  # rows of a matrix that is factorised ten times in a step
 MOST_ELIMINATED = 5_000_000  # numbers in the block between the first layer and the others
@@ -52,6 +53,8 @@ def shifted_solver(system: System, field: Solve, weight_decay, params) -> Callab
     """
     point = ravel_pytree(params)[0]
     if _eliminates(system, params):
+        if len(system.net.dims) == 3:
+            return two_layer_solver(system, weight_decay, params, rates_of(system))
         return _eliminated(system, field, weight_decay, params, point)
     hessian = -jax.jacfwd(field)(point)
     hessian, identity = (hessian + hessian.T) / 2, jnp.eye(point.size)
@@ -83,13 +86,18 @@ def _eliminates(system: System, params) -> bool:
     return in_eigenbasis and chain and len(system.net.dims) > 2
 
 
+def rates_of(system: System) -> Any:
+    """How fast the gradient in a row of the predictor grows with it; a column."""
+    theta = jnp.zeros((system.net.dims[0], system.net.dims[-1]))
+    gradient = system.problem.theta_gradient
+    return (gradient(theta + 1) - gradient(theta))[:, :1]
+
+
 def _eliminated(
     system: System, field: Solve, weight_decay, params, point
 ) -> Callable[[Any], Solve]:
     rows, columns = params["W1"].shape
-    first, theta = rows * columns, jnp.zeros((rows, system.net.dims[-1]))
-    gradient = system.problem.theta_gradient
-    rates = (gradient(theta + 1) - gradient(theta))[:, :1]
+    first, rates = rows * columns, rates_of(system)
     later = product(system.net.factors(params)[1:])
     sizes, turn = jnp.linalg.eigh(later @ later.T)
     diagonal = rates * jnp.maximum(sizes, 0.0)[None, :]

@@ -58,7 +58,12 @@ def rank_threshold(s: np.ndarray, shape: tuple[int, ...]) -> float:
 
 
 def thin_svd(matrix: np.ndarray) -> SVD:
-    """The singular value decomposition without the directions that are zero up to rounding."""
+    """The singular value decomposition without the directions that are zero up to rounding.
+
+    Rows and columns of exact zeros (pixels that are always black) have no part in any direction.
+    """
     U, s, Vt = np.linalg.svd(matrix, full_matrices=False)
     r = int(np.sum(s > rank_threshold(s, matrix.shape)))
-    return SVD(U[:, :r], s[:r], Vt[:r])
+    used = matrix != 0
+    U = np.where(used.any(axis=1)[:, None], U[:, :r], 0.0)
+    return SVD(U, s[:r], np.where(used.any(axis=0), Vt[:r], 0.0))
