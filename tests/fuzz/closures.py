@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from gradbias._error_growth import EXACT
+from gradbias._error_growth import BY_CHANCE, EXACT
 from gradbias.nets import ChainNet
+from gradbias.numerics.linalg import spectral_bound as norm
 from gradbias.reductions import Reduction, reduce
-from gradbias.reductions._growth import norm
 
 from .by_hand import HUGE
 from .draw import Case
@@ -76,15 +76,16 @@ def _lifted(one: Case, found: Reduction, saves: list[int]) -> list[np.ndarray] |
 
 def _error(found: Reduction, path: list[np.ndarray], rates: list[Any]) -> float:
     """The largest that may come of rounding, step by step."""
-    grown = 0.0
+    grown, noisy = 0.0, None
     for lr, momentum, mean, noisy, factors in rates:
         others = float(found.growth.others([norm(factor) for factor in factors]))
         lr = lr / (1 - momentum)
         grown += lr * norm(mean) * others
         if noisy is not None:
-            grown += 0.5 * (lr * norm(noisy) * others) ** 2
+            grown += 0.5 * (lr * norm(noisy - mean) * others) ** 2
     least = min(np.linalg.norm(factor[:, 0], axis=(1, 2)).max() for factor in path)
-    return float(np.exp(grown) * found.rounding / least) if least > 0 else np.inf
+    chance = 1.0 if noisy is None else BY_CHANCE
+    return float(chance * np.exp(grown) * found.rounding / least) if least > 0 else np.inf
 
 
 def _shrinking(one: Case, saves: list[int]) -> np.ndarray:
