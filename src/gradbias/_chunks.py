@@ -248,7 +248,9 @@ def _looks(system: System, stepper: Stepper, state: State, looked) -> Any:
 
 def _trail(state: State, values: dict[str, Any], here, gap, looks, how: How) -> Trail:
     params = state.params if how.keeps_states else None
-    return Trail(values, here, params, state.sums, state.clock, gap, state.code, state.slopes, looks)
+    return Trail(
+        values, here, params, state.sums, state.clock, gap, state.code, state.slopes, looks
+    )
 
 
 class Slope(NamedTuple):

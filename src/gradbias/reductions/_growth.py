@@ -8,9 +8,9 @@ factors, of which those between the two act outside. So ε grows by exp(∫‖M�
 steps see a noisy M, in mean square, and by half of lr·‖M − mean‖² more for each.
 
 ‖M‖ is added up at every step. Norms of large factors cost as much as many steps: they are measured
-where a run is looked at. In between, a factor moves by no more than the slope times the norms of the
-others, which bounds them all the way. Noise is a sample at every look, of which the larger of two
-neighbours counts.
+where a run is looked at. In between, a factor moves by no more than the slope times the norms of
+the others, which bounds them all the way. Noise is a sample at every look, of which the larger of
+two neighbours counts.
 
 The same holds for errors inside the subspaces (a change of basis rounds, too), if "between" are
 all factors: there a second term, from the curvature of the loss, only damps them.

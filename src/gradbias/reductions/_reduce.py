@@ -164,7 +164,9 @@ def _errors(
     return float(max(found.residual, EPS) * max(norms)), growth
 
 
-def _closed_bases(units: Sequence[np.ndarray], row_space: np.ndarray, by_column: bool = False) -> Bases:
+def _closed_bases(
+    units: Sequence[np.ndarray], row_space: np.ndarray, by_column: bool = False
+) -> Bases:
     """The invariant subspaces, and how well they close."""
     bases = invariant_bases(units, row_space, by_column)
     found = closed(units, bases, by_column)
