@@ -80,7 +80,8 @@ def store(seed: int) -> Outcome:
     """A store that is damaged gives the same numbers, or names the file."""
     rng = np.random.default_rng(seed)
     build, over = _grid(rng)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says which files it makes again
         place = pathlib.Path(folder) / "runs"
         with gb.sweep(build, over, place, progress=False, chunk=1) as first:
             first = first.load()

@@ -57,9 +57,11 @@ def test_what_grows_is_run_in_full():
         gb.Descent(0.1, momentum=0.9),
         gb.Descent(0.1, gb.LabelNoise(0.5)),
         gb.Descent(lambda k: 0.1 / (1 + k / 1000)),
+        gb.Descent(0.1, gb.Minibatch(1), weight_decay=1e-3),
+        gb.Diffusion(0.1, gb.LabelNoise(0.5), dt=0.05),
         gb.Flow(),
     ],
-    ids=["momentum", "noise", "schedule", "flow"],
+    ids=["momentum", "noise", "schedule", "decay", "diffusion", "flow"],
 )
 def test_however_it_moves(dynamics):
     one = setup(1500, dynamics) if dynamics.axis == "step" else None
@@ -67,6 +69,18 @@ def test_however_it_moves(dynamics):
         net, params = rank_one()
         one = gb.Setup(EYE, net, params, dynamics, gb.Until(time=150.0), save_at=[0.0, 150.0])
     assert gb.simulate(one, progress=False).stats["reduction"] == "none"
+
+
+def test_layers_that_nearly_cancel_are_run_in_full():
+    """u·v is 3e-17, below the rounding of a change of basis: its sign decides the limit."""
+    net, rng = gb.Rank1(3, 3, 4), np.random.default_rng(0)
+    u, v = np.zeros((2, 2, 4))
+    u[0, [0, 2]], v[0, [1, 2]], v[1, 0] = (1.4, -4.4e-11), (0.4, 7e-7), 0.065
+    params = {"v1": np.array([0.0, -1e-10, 0.4]), "u": u, "v": v}
+    problem = gb.Regression.half_mean(np.eye(4, 3), np.eye(4, 3) @ rng.normal(size=3))
+    dynamics = gb.Descent(0.1, gb.LabelNoise(0.3))
+    one = gb.Setup(problem, net, params, dynamics, gb.Until(steps=400), save_at=[0, 400])
+    assert agree(one, 0.0).stats["reduction"] == "none"
 
 
 def test_in_a_sweep_only_the_members_that_need_it_are_run_again():
