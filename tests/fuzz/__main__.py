@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
         cases = iter([(kind, int(number))])
     else:
-        print(f"from {asked.start} on: make fuzz FUZZ='--start {asked.start}' repeats it", flush=True)
+        print(
+            f"from {asked.start} on: make fuzz FUZZ='--start {asked.start}' repeats it", flush=True
+        )
         cases = _cases([kind for kind in KINDS if kind not in asked.without], asked.start)
     return run(cases, asked.seconds, asked.cases)
 

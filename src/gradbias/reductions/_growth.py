@@ -29,7 +29,7 @@ from ..numerics.modules import Module
 # Of the product of their sizes: a chain of layers that cancel each other so far is known to fewer
 # digits than are promised, since its terms round at 2e-16.
 NEAR_SADDLE = float(np.finfo(np.float64).eps) / 1e-10
-FEW_ENTRIES = 128  # of factors that are no vectors: up to this their norms are quick to compute
+NARROW = 10  # rows or columns of a factor up to which its norm is quick to compute
 PARTS, ROUNDS = 8, 12  # of a stretch, and of the search for a bound on each
 
 
@@ -58,6 +58,8 @@ class Growth(Module):
         count, one, zero = len(sizes), xp.ones_like(sizes[0]), xp.zeros_like(sizes[0])
         if count == 1:
             return zero
+        if count == 2:  # nothing but the slope itself
+            return one * xp.maximum(self.leads_out[0], self.inside)
         between = [xp.maximum(self.outside[i], self.inside * sizes[i]) for i in range(count)]
         leads = [xp.maximum(self.leads_out[i], self.inside) for i in range(count - 1)]
         before, after = [one], [one]
@@ -123,7 +125,7 @@ def growth_of(
         inside: do errors inside the subspaces count as well?
         shapes: of the factors inside.
     """
-    at_looks = sum(a * b for a, b in shapes if min(a, b) > 1) > FEW_ENTRIES
+    at_looks = len(shapes) > 2 and max(map(min, shapes)) > NARROW
     return _growth(tuple(map(_rounded_up, outside)), tuple(leads_out), inside, at_looks)
 
 
