@@ -12,7 +12,12 @@ from .draw import Case
 from .rounding import DIGIT, Rounding, allowance
 
 TWINS = 4
+MOST_SLOPES = 20_000  # of one integration: a second or two
 HUGE = 1e8  # beyond this a run counts as on its way to infinity
+
+
+class TooStiff(Exception):
+    """An explicit method of SciPy gets nowhere: it is no reference."""
 
 
 class Path(NamedTuple):
@@ -113,13 +118,17 @@ def _steps(case: Case, saves: list[int], rounding: Rounding | None) -> dict[str,
 def _integrated(case: Case, saves: list[float]) -> dict[str, np.ndarray] | None:
     kind, names = type(case.net).__name__, list(case.params)
     sizes = [case.params[name].size for name in names]
-    cuts = np.cumsum(sizes)[:-1]
+    cuts, asked = np.cumsum(sizes)[:-1], 0
 
     def unpacked(y):
         parts = np.split(y, cuts)
         return {n: p.reshape(case.params[n].shape) for n, p in zip(names, parts, strict=True)}
 
     def slope(_, y):
+        nonlocal asked
+        asked += 1
+        if asked > MOST_SLOPES:
+            raise TooStiff
         grads = linear_gradient(kind, unpacked(y), case.X, case.Y, case.weight)
         return -np.concatenate([grads[name].ravel() for name in names])
 

@@ -66,7 +66,11 @@ def flow(seed: int) -> Outcome:
     end = float(one.lr * STEPS)
     saves = [0.0, end / 10, end]
     setup = one.setup(gb.Flow(), gb.Until(time=end), saves)
-    return _against(one, by_hand.flow(one, saves, RTOL), FLOW_STEPS * RTOL, lambda: setup)
+    try:
+        known = by_hand.flow(one, saves, RTOL)
+    except by_hand.TooStiff:
+        return Outcome(0.0, "no reference")
+    return _against(one, known, FLOW_STEPS * RTOL, lambda: setup)
 
 
 def sweep(seed: int) -> Outcome:
