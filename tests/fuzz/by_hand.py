@@ -12,6 +12,7 @@ from .draw import Case
 from .rounding import DIGIT, Rounding, allowance
 
 TWINS = 4
+LEAST = 1e-213  # absolute tolerance of SciPy: what is smaller it does not know
 MOST_SLOPES = 20_000  # of one integration: a second or two
 HUGE = 1e8  # beyond this a run counts as on its way to infinity
 
@@ -135,7 +136,7 @@ def _integrated(case: Case, saves: list[float]) -> dict[str, np.ndarray] | None:
     start = np.concatenate([case.params[name].ravel() for name in names])
     least = np.abs(start[start != 0]).min(initial=1.0)
     done = scipy.integrate.solve_ivp(
-        slope, (0, saves[-1]), start, "DOP853", saves, rtol=1e-12, atol=1e-13 * max(least, 1e-200)
+        slope, (0, saves[-1]), start, "DOP853", saves, rtol=1e-12, atol=max(1e-13 * least, LEAST)
     )
     if not done.success or not np.abs(done.y).max() < HUGE:
         return None

@@ -70,7 +70,8 @@ def flow(seed: int) -> Outcome:
         known = by_hand.flow(one, saves, RTOL)
     except by_hand.TooStiff:
         return Outcome(0.0, "no reference")
-    return _against(one, known, FLOW_STEPS * RTOL, lambda: setup)
+    least = FLOW_STEPS * by_hand.LEAST
+    return _against(one, known, FLOW_STEPS * RTOL, lambda: setup, least)
 
 
 def sweep(seed: int) -> Outcome:
@@ -111,7 +112,9 @@ def _of_descent(one: Case) -> gb.Setup:
     return one.setup(one.descent, gb.Until(steps=STEPS), SAVES)
 
 
-def _against(one: Case, known: by_hand.Path | None, promise: float, make: Any) -> Outcome:
+def _against(
+    one: Case, known: by_hand.Path | None, promise: float, make: Any, least: float = DENORMAL
+) -> Outcome:
     setup = make()
     runs = {name: _quiet(setup, name == "reduced") for name in ("reduced", "full")}
     if known is None:
@@ -127,7 +130,7 @@ def _against(one: Case, known: by_hand.Path | None, promise: float, make: Any) -
         theta = run.data["theta"].values.reshape(known.thetas.shape)
         for key, (got, need) in {**pairs, "theta": (theta, known.thetas)}.items():
             scale = known.terms if key == "theta" else np.abs(need).max(initial=0.0)
-            allowed = promise * scale + float(known.slack[key]) + DENORMAL
+            allowed = promise * scale + float(known.slack[key]) + least
             off = np.abs(got - need).max(initial=0.0)
             if not off <= allowed:
                 how = run.stats["reduction"], run.stats["reason"], str(run.status)
