@@ -15,8 +15,9 @@ from .dynamics import State, Stepper, System, gradient
 from .dynamics._gradient import decayed
 from .dynamics._protocol import CONVERGED, DIVERGED, RUNNING, SPENT, STATIONARY
 from .nets._base import as_matrix
+from .numerics.linalg import spectral_bound
 
-UNSEEN = -1.0  # a rate where nobody looked
+UNSEEN = -1.0  # where nobody looked
 TINY_BYTES = 1024  # of parameters: members below this are faster side by side than one by one
 
 
@@ -75,8 +76,9 @@ class Trail(NamedTuple):
         clocks: where it ended.
         gaps: infinite where nobody looked, or the member did not run.
         codes: what became of the member.
-        rates: at which errors of a reduced run can grow, and their squares where steps are noisy;
-            −1 where nobody looked, None where there are no errors.
+        slopes: as in its state.
+        looks: what else bounds the growth of errors, the noise in the slope of a step and the norms
+            of the factors; −1 where nobody looked, None where there are no errors.
     """
 
     values: dict[str, Any]
@@ -86,7 +88,8 @@ class Trail(NamedTuple):
     clocks: Any
     gaps: Any
     codes: Any
-    rates: Any
+    slopes: Any
+    looks: Any
 
 
 @eqx.filter_jit
@@ -131,15 +134,15 @@ def run_chunk(
 
         def segment(state, piece):
             moved, gap, here = _segment(system, stepper, state, piece, drive, ends, how)
-            rates = _rates(system, stepper, moved, piece.checks | piece.saves)
             values = jax.lax.cond(any_member(here, how.side_by_side), measure, nothing, moved)
             values = jax.tree.map(lambda v: jnp.where(here, v, jnp.nan), values)
-            return moved, _trail(moved, values, here, gap, rates, how)
+            looks = _looks(system, stepper, moved, piece.checks | piece.saves)
+            return moved, _trail(moved, values, here, gap, looks, how)
 
         def unused(state, piece):
             never, unseen = jnp.asarray(False), jnp.asarray(jnp.inf)
-            rates = None if system.growth is None else jnp.full(2, UNSEEN)
-            return state, _trail(state, nothing(state), never, unseen, rates, how)
+            looks = _looks(system, stepper, state, None)
+            return state, _trail(state, nothing(state), never, unseen, looks, how)
 
         def slot(state, piece):
             used = piece.checks | piece.saves | (piece.targets > piece.starts)
@@ -222,25 +225,32 @@ def _settled(system: System, stepper: Stepper, moved: State, state: State, loss,
     return (length > 0) & (left <= ends.goal) & (ends.first - loss > 10 * left)
 
 
-def _rates(system: System, stepper: Stepper, state: State, looked) -> Any:
-    """How fast errors of a reduced run can grow, where that is looked at."""
-    growth = system.growth
-    if growth is None:
+def _looks(system: System, stepper: Stepper, state: State, looked) -> Any:
+    """The noise in the slope of the next step, and the norms of the factors, where looked at."""
+    if system.growth is None:
         return None
 
     def seen(system, stepper, state):
-        batch = stepper.batch(system, state.clock)
-        return growth(system.problem, system.net, state.params, batch)
+        params, noise = state.params, jnp.asarray(0.0)
+        theta, batch = as_matrix(system.net.predictor(params)), stepper.batch(system, state.clock)
+        if batch is not None:
+            slopes = [system.problem.theta_gradient(theta, data) for data in (batch, None)]
+            noise = spectral_bound(slopes[0] - slopes[1], jnp)
+        return jnp.stack([noise, *(spectral_bound(f, jnp) for f in system.net.factors(params))])
 
     def unseen(system, stepper, state):
-        return jnp.full(2, UNSEEN)
+        return jnp.full(1 + len(system.net.factors(state.params)), UNSEEN)
 
+    if looked is None:
+        return unseen(system, stepper, state)
     return jax.lax.cond(looked, seen, unseen, system, stepper, state)
 
 
-def _trail(state: State, values: dict[str, Any], here, gap, rates, how: How) -> Trail:
+def _trail(state: State, values: dict[str, Any], here, gap, looks, how: How) -> Trail:
     params = state.params if how.keeps_states else None
-    return Trail(values, here, params, state.sums, state.clock, gap, state.code, rates)
+    return Trail(
+        values, here, params, state.sums, state.clock, gap, state.code, state.slopes, looks
+    )
 
 
 class Slope(NamedTuple):

@@ -127,7 +127,8 @@ class Ensemble:
             sums, memory = begin(self.stack, self.params)
         codes = np.full(len(self.starts), RUNNING, np.int32)
         codes[self.wanted :] = SPENT
-        return to_numpy(State(self.params, sums, zeros, memory, codes))
+        slopes = None if one.system.growth is None else np.zeros(len(self.starts))
+        return to_numpy(State(self.params, sums, zeros, memory, codes, slopes))
 
     def advance(
         self, states: State, plan: Plan, drives: Any, recorder: Recorder | None = None
@@ -233,7 +234,7 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
     _, there = ensemble.advance(states, plan_end(states.clock.dtype, slots), drives, recorder)
     saves.fill(states, there, ensemble.counts)
     clocks = np.where(np.isnan(bad_steps), states.clock, bad_steps)
-    return Stop(states, clocks, watch.first_gaps, errors.bounds(states.params))
+    return Stop(states, clocks, watch.first_gaps, errors.largest(states.params))
 
 
 def _with_codes(states: State, codes: np.ndarray) -> State:

@@ -190,7 +190,8 @@ def _family(start: Start, flat: _Flat) -> Hashable:
         return (*common, flat.shape)
     running = tuple(f for f in setup.record.values() if isinstance(f, Running))
     rank = start.system.net.dims[0] if isinstance(setup.problem, Population) else None
-    watched = start.system.growth is not None
+    growth = start.system.growth
+    watched = None if growth is None else growth.at_looks
     return (*common, "reduced", watched, rank, flat.seen, shape_of(*jax.tree.flatten(running)))
 
 

@@ -17,7 +17,7 @@ KNOWN = {
     "add", "add_any", "and", "broadcast_in_dim", "concatenate", "convert_element_type", "div",
     "eq", "iota", "lt", "max", "min", "mul", "neg", "or", "reduce_sum",
     "reshape", "select_n", "shift_left", "shift_right_logical", "slice", "split", "squeeze",
-    "stack", "sub", "transpose", "xor",
+    "sqrt", "stack", "sub", "transpose", "xor",
 }
 # fmt: on
 

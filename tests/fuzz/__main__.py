@@ -12,6 +12,7 @@ import traceback
 from .kinds import KINDS, Wrong
 
 SHARES = {"closure": 100, "descent": 12, "sweep": 1, "store": 2, "flow": 1}
+TELL = 60.0  # seconds between two lines that say how far it is
 MOST_MAPS = 30_000  # compiled programs hold memory maps, of which Linux allows 65 530
 
 
@@ -25,13 +26,17 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
         cases = iter([(kind, int(number))])
     else:
+        print(
+            f"from {asked.start} on: make fuzz FUZZ='--start {asked.start}' repeats it", flush=True
+        )
         cases = _cases([kind for kind in KINDS if kind not in asked.without], asked.start)
     return run(cases, asked.seconds, asked.cases)
 
 
 def run(cases, seconds: float, most: int | None = None) -> int:
     """Run these cases; 0 if all agree."""
-    end, notes, worst, failures = time.monotonic() + seconds, collections.Counter(), {}, 0
+    now = time.monotonic()
+    end, told, notes, worst, failures = now + seconds, now, collections.Counter(), {}, 0
     for kind, seed in itertools.islice(cases, most):
         try:
             found = KINDS[kind](seed)
@@ -45,13 +50,17 @@ def run(cases, seconds: float, most: int | None = None) -> int:
             if found.worst >= worst.get(kind, (0.0, 0))[0]:
                 worst[kind] = found.worst, seed
         _room_for_programs()
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             break
+        if now > told + TELL:
+            told = now
+            print(f"{sum(notes.values()) - failures} passed, {failures} failed so far", flush=True)
     for (kind, note), count in sorted(notes.items()):
         print(f"{kind:8} {note:22} {count:7d}")
     for kind, (value, seed) in worst.items():
         print(f"{kind:8} worst difference {value:.2g} of what is allowed, SEED={kind}:{seed}")
-    print(f"{sum(notes.values())} cases, {failures} failed")
+    print(f"{sum(notes.values()) - failures} passed, {failures} failed")
     return 1 if failures or not notes else 0
 
 

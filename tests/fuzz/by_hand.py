@@ -9,8 +9,16 @@ import scipy.integrate
 from reference import PREDICTORS, linear_gradient
 
 from .draw import Case
+from .rounding import DIGIT, Rounding, allowance
 
+TWINS = 4
+LEAST = 1e-213  # absolute tolerance of SciPy: what is smaller it does not know
+MOST_SLOPES = 20_000  # of one integration: a second or two
 HUGE = 1e8  # beyond this a run counts as on its way to infinity
+
+
+class TooStiff(Exception):
+    """An explicit method of SciPy gets nowhere: it is no reference."""
 
 
 class Path(NamedTuple):
@@ -20,7 +28,7 @@ class Path(NamedTuple):
         states: by name, with the saves in front.
         thetas: the predictors.
         terms: the size of what a predictor is the sum of: layers may cancel each other.
-        slack: by name, how far a change of all inputs by their rounding moves these.
+        slack: by name, how far rounding may move these.
     """
 
     states: dict[str, np.ndarray]
@@ -31,29 +39,37 @@ class Path(NamedTuple):
 
 def descent(case: Case, saves: list[int]) -> Path | None:
     """Steps by hand; None if they run away."""
-    return _with_slack(case, lambda one: _steps(one, saves))
+    return _with_slack(case, lambda rounding: _steps(case, saves, rounding))
 
 
-def flow(case: Case, saves: list[float]) -> Path | None:
-    """Gradient flow by an implicit method of SciPy; None if it fails or runs away."""
-    return _with_slack(case, lambda one: _integrated(one, saves))
+def flow(case: Case, saves: list[float], rtol: float) -> Path | None:
+    """Gradient flow by SciPy; None if it fails or runs away.
+
+    Twins start as far away as an integrator of this tolerance may be off after a step.
+    """
+
+    def run(rounding: Rounding | None):
+        return _integrated(case if rounding is None else _rounded(case, rounding), saves)
+
+    return _with_slack(case, run, rtol)
 
 
-def _with_slack(case: Case, run) -> Path | None:
+def _with_slack(case: Case, run, size: float = DIGIT) -> Path | None:
     kind = type(case.net).__name__
     with np.errstate(all="ignore"):
-        states = run(case)
+        states = run(None)
         if states is None:
             return None
         slack = {name: np.zeros(()) for name in (*states, "theta")}
         thetas = _thetas(case, states)
-        for seed in range(2):
-            other = run(_nudged(case, seed))
+        for seed in range(TWINS):
+            other = run(Rounding(seed, size=size))
             if other is None:
                 return None
             moved = {name: np.abs(other[name] - states[name]).max() for name in states}
             moved["theta"] = np.abs(_thetas(case, other) - thetas).max()
             slack = {name: np.maximum(slack[name], moved[name]) for name in slack}
+        slack = {name: allowance(TWINS) * value for name, value in slack.items()}
     sizes = [np.abs(value).max(initial=0.0) for value in states.values()]
     powers = [
         value.shape[1] if value.ndim == 3 and kind == "Rank1" else 1 for value in states.values()
@@ -62,15 +78,9 @@ def _with_slack(case: Case, run) -> Path | None:
     return Path(states, thetas, float(terms), slack)
 
 
-def _nudged(case: Case, seed: int) -> Case:
-    """All numbers changed by about their last digit."""
-    rng = np.random.default_rng(seed)
-
-    def nudge(array):
-        return array * (1 + 4e-16 * rng.choice([-1.0, 0.0, 1.0], size=np.shape(array)))
-
-    params = {name: nudge(value) for name, value in case.params.items()}
-    return case._replace(X=nudge(case.X), Y=nudge(case.Y), params=params)
+def _rounded(case: Case, rounding: Rounding) -> Case:
+    params = {name: rounding(name, value) for name, value in case.params.items()}
+    return case._replace(X=rounding("X", case.X), Y=rounding("Y", case.Y), params=params)
 
 
 def _thetas(case: Case, states: dict[str, np.ndarray]) -> np.ndarray:
@@ -79,19 +89,22 @@ def _thetas(case: Case, states: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([predictor({n: v[i] for n, v in states.items()}) for i in range(count)])
 
 
-def _steps(case: Case, saves: list[int]) -> dict[str, np.ndarray] | None:
+def _steps(case: Case, saves: list[int], rounding: Rounding | None) -> dict[str, np.ndarray] | None:
     kind, params = type(case.net).__name__, dict(case.params)
     velocity = {name: np.zeros_like(value) for name, value in params.items()}
-    rows, kept = np.arange(len(case.X)), []
+    rows, kept, exact = np.arange(len(case.X)), [], case
     for k in range(saves[-1] + 1):
         if k in saves:
             kept.append(params)
             if not all(np.abs(value).max(initial=0.0) < HUGE for value in params.values()):
-                initial = max(np.abs(value).max(initial=0.0) for value in case.params.values())
+                initial = max(np.abs(value).max(initial=0.0) for value in exact.params.values())
                 if not initial >= HUGE or k > 0:
                     return None
         if k == saves[-1]:
             break
+        if rounding is not None:
+            case = _rounded(exact._replace(params=params), rounding)
+            params = dict(case.params)
         some = rows if case.indices is None else case.indices[k]
         labels = case.Y[some] if case.noise is None else case.Y[some] + case.noise[k]
         scale = case.weight * len(case.X) / len(some)
@@ -106,20 +119,24 @@ def _steps(case: Case, saves: list[int]) -> dict[str, np.ndarray] | None:
 def _integrated(case: Case, saves: list[float]) -> dict[str, np.ndarray] | None:
     kind, names = type(case.net).__name__, list(case.params)
     sizes = [case.params[name].size for name in names]
-    cuts = np.cumsum(sizes)[:-1]
+    cuts, asked = np.cumsum(sizes)[:-1], 0
 
     def unpacked(y):
         parts = np.split(y, cuts)
         return {n: p.reshape(case.params[n].shape) for n, p in zip(names, parts, strict=True)}
 
     def slope(_, y):
+        nonlocal asked
+        asked += 1
+        if asked > MOST_SLOPES:
+            raise TooStiff
         grads = linear_gradient(kind, unpacked(y), case.X, case.Y, case.weight)
         return -np.concatenate([grads[name].ravel() for name in names])
 
     start = np.concatenate([case.params[name].ravel() for name in names])
     least = np.abs(start[start != 0]).min(initial=1.0)
     done = scipy.integrate.solve_ivp(
-        slope, (0, saves[-1]), start, "DOP853", saves, rtol=1e-12, atol=1e-13 * max(least, 1e-200)
+        slope, (0, saves[-1]), start, "DOP853", saves, rtol=1e-12, atol=max(1e-13 * least, LEAST)
     )
     if not done.success or not np.abs(done.y).max() < HUGE:
         return None

@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from gradbias._error_growth import EXACT
-from gradbias.nets import ChainNet
+from gradbias._error_growth import BY_CHANCE, EXACT
+from gradbias.numerics.linalg import spectral_bound as norm
 from gradbias.reductions import Reduction, reduce
-from gradbias.reductions._growth import norm
 
 from .by_hand import HUGE
 from .draw import Case
+from .rounding import Rounding, allowance
 
-ULP = 4e-16
+TWINS = 7
 
 
 def compared(one: Case, saves: list[int]) -> tuple[float, float, str] | str:
@@ -20,15 +20,15 @@ def compared(one: Case, saves: list[int]) -> tuple[float, float, str] | str:
 
     Both are relative to the largest entry of their factor, along the whole path.
     """
-    if not isinstance(one.net, ChainNet):
-        return "not a product"
     found = reduce(one.problem, one.net, one.params)
     if isinstance(found, str):
         return "in full"
-    rng = np.random.default_rng(0)
-    factors = [_copies(rng, np.asarray(factor)) for factor in one.net.factors(one.params)]
+    X, Y, *factors = (
+        np.repeat(np.asarray(array)[None], 1 + TWINS, axis=0)
+        for array in (one.X, one.Y, *one.net.factors(one.params))
+    )
     with np.errstate(all="ignore"):
-        full = _path(one, _copies(rng, one.X), _copies(rng, one.Y), factors, saves)
+        full = _path(one, X, Y, factors, saves, rounding=Rounding(0, 1 + TWINS))
         if full is None:
             return "ran away"
         lifted = _lifted(one, found, saves)
@@ -37,17 +37,11 @@ def compared(one: Case, saves: list[int]) -> tuple[float, float, str] | str:
     worst = slack = 0.0
     for need, got in zip(full, lifted, strict=True):
         scale = np.abs(need).max(initial=0.0) or 1.0
-        slack = max(slack, np.abs(need[:, 1:] - need[:, :1]).max(initial=0.0) / scale)
+        moved = np.abs(need[:, 1:] - need[:, :1]).max(initial=0.0) / scale
+        slack = max(slack, allowance(TWINS) * moved)
         off = np.abs(got - need[:, 0]).max(initial=0.0) / scale
         worst = max(worst, np.inf if np.isnan(off) else off)
     return float(worst), float(slack), "reduced"
-
-
-def _copies(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    """An array and three more, changed by about the last digit."""
-    nudges = rng.choice([-ULP, 0.0, ULP], size=(4, *array.shape))
-    nudges[0] = 0.0
-    return array * (1 + nudges)
 
 
 def _lifted(one: Case, found: Reduction, saves: list[int]) -> list[np.ndarray] | None:
@@ -76,15 +70,16 @@ def _lifted(one: Case, found: Reduction, saves: list[int]) -> list[np.ndarray] |
 
 def _error(found: Reduction, path: list[np.ndarray], rates: list[Any]) -> float:
     """The largest that may come of rounding, step by step."""
-    grown = 0.0
+    grown, noisy = 0.0, None
     for lr, momentum, mean, noisy, factors in rates:
         others = float(found.growth.others([norm(factor) for factor in factors]))
         lr = lr / (1 - momentum)
         grown += lr * norm(mean) * others
         if noisy is not None:
-            grown += 0.5 * (lr * norm(noisy) * others) ** 2
+            grown += 0.5 * (lr * norm(noisy - mean) * others) ** 2
     least = min(np.linalg.norm(factor[:, 0], axis=(1, 2)).max() for factor in path)
-    return float(np.exp(grown) * found.rounding / least) if least > 0 else np.inf
+    chance = 1.0 if noisy is None else BY_CHANCE
+    return float(chance * np.exp(grown) * found.rounding / least) if least > 0 else np.inf
 
 
 def _shrinking(one: Case, saves: list[int]) -> np.ndarray:
@@ -99,7 +94,13 @@ def _shrinking(one: Case, saves: list[int]) -> np.ndarray:
 
 
 def _path(
-    one: Case, X: Any, Y: Any, factors: Any, saves: list[int], rates: list[Any] | None = None
+    one: Case,
+    X: Any,
+    Y: Any,
+    factors: Any,
+    saves: list[int],
+    rates: list[Any] | None = None,
+    rounding: Rounding | None = None,
 ) -> list[np.ndarray] | None:
     """Steps of several copies at once; (saves, copies, rows, columns) for each factor.
 
@@ -116,9 +117,12 @@ def _path(
             ):
                 return None
         x, y, weight = X, Y, one.weight
+        if rounding is not None:
+            x, y = rounding("X", X), rounding("Y", Y)
+            factors = [rounding(i, factor) for i, factor in enumerate(factors)]
         if one.indices is not None:
             rows = one.indices[k % len(one.indices)]
-            x, y, weight = X[:, rows], Y[:, rows], weight * X.shape[1] / len(rows)
+            x, y, weight = x[:, rows], y[:, rows], weight * X.shape[1] / len(rows)
         if one.noise is not None:
             y = y + one.noise[k % len(one.noise)]
         before = [None]

@@ -7,9 +7,12 @@ import pytest
 
 import gradbias as gb
 from gradbias._error_growth import EXACT
+from gradbias._progress import Progress
+from gradbias._simulate import run_members
 from gradbias._start import start_of
+from gradbias.numerics.linalg import spectral_bound as norm
 from gradbias.reductions import reduce
-from gradbias.reductions._growth import Growth, norm
+from gradbias.reductions._growth import Growth, largest_between
 
 EYE = gb.Regression.half_sum(np.eye(2), np.diag([1.0, 0.8]))
 
@@ -54,9 +57,11 @@ def test_what_grows_is_run_in_full():
         gb.Descent(0.1, momentum=0.9),
         gb.Descent(0.1, gb.LabelNoise(0.5)),
         gb.Descent(lambda k: 0.1 / (1 + k / 1000)),
+        gb.Descent(0.1, gb.Minibatch(1), weight_decay=1e-3),
+        gb.Diffusion(0.1, gb.LabelNoise(0.5), dt=0.05),
         gb.Flow(),
     ],
-    ids=["momentum", "noise", "schedule", "flow"],
+    ids=["momentum", "noise", "schedule", "decay", "diffusion", "flow"],
 )
 def test_however_it_moves(dynamics):
     one = setup(1500, dynamics) if dynamics.axis == "step" else None
@@ -64,6 +69,18 @@ def test_however_it_moves(dynamics):
         net, params = rank_one()
         one = gb.Setup(EYE, net, params, dynamics, gb.Until(time=150.0), save_at=[0.0, 150.0])
     assert gb.simulate(one, progress=False).stats["reduction"] == "none"
+
+
+def test_layers_that_nearly_cancel_are_run_in_full():
+    """u·v is 3e-17, below the rounding of a change of basis: its sign decides the limit."""
+    net, rng = gb.Rank1(3, 3, 4), np.random.default_rng(0)
+    u, v = np.zeros((2, 2, 4))
+    u[0, [0, 2]], v[0, [1, 2]], v[1, 0] = (1.4, -4.4e-11), (0.4, 7e-7), 0.065
+    params = {"v1": np.array([0.0, -1e-10, 0.4]), "u": u, "v": v}
+    problem = gb.Regression.half_mean(np.eye(4, 3), np.eye(4, 3) @ rng.normal(size=3))
+    dynamics = gb.Descent(0.1, gb.LabelNoise(0.3))
+    one = gb.Setup(problem, net, params, dynamics, gb.Until(steps=400), save_at=[0, 400])
+    assert agree(one, 0.0).stats["reduction"] == "none"
 
 
 def test_in_a_sweep_only_the_members_that_need_it_are_run_again():
@@ -109,7 +126,7 @@ def test_ordinary_starts_are_not_asked():
 def test_the_bound_is_one():
     """Errors of random size in a chain, step by step, against the bound on their growth."""
     rng = np.random.default_rng(0)
-    sizes, growth = (3, 4, 4, 2), Growth(np.zeros(3), np.zeros(2), np.ones(()))
+    sizes, growth = (3, 4, 4, 2), Growth(np.zeros(3), np.zeros(2), np.ones(()), False)
     target = rng.normal(size=(3, 2))
     for _ in range(20):
         factors = [0.3 * rng.normal(size=s) for s in itertools.pairwise(sizes)]
@@ -142,3 +159,48 @@ def test_norms_at_all_scales():
 def test_a_start_says_how_large_its_errors_are():
     assert start_of(setup(10), True).rounding > 0
     assert start_of(setup(10), False).rounding == 0
+
+
+def test_between_looks_norms_stay_below_their_bound():
+    """Factors on the way, against the bound from what was seen at both ends of it."""
+    rng = np.random.default_rng(1)
+    target = rng.normal(size=(3, 2))
+    for shrink in (False, True):
+        factors = [0.4 * rng.normal(size=s) for s in itertools.pairwise((3, 4, 4, 2))]
+        norms, way = [[norm(factor) for factor in factors]], 0.0
+        for _ in range(10):
+            way += 0.02 * norm(factors[0] @ factors[1] @ factors[2] - target)
+            factors = [0.99**shrink * factor for factor in step(factors, target)]
+            norms.append([norm(factor) for factor in factors])
+        seen = np.array(norms).T
+        bound = largest_between(seen[:, :1], seen[:, -1:], np.array([way]), shrink)
+        assert np.all(seen <= 1.001 * bound) and np.all(bound < 3 * seen.max())
+    far = largest_between(seen[:, :1], seen[:, -1:], np.array([1e3]), False)
+    assert np.all(np.isinf(far))
+
+
+def test_a_slope_between_two_looks_is_seen():
+    """A step that is too long for the start: the slope is largest where nobody looks."""
+    net, params = rank_one(gb.Deep([2, 2, 2, 2]), 0.5)
+    problem = gb.Regression.half_sum(np.eye(2), 3 * params["W1"] @ params["W2"] @ params["W3"])
+    lr, steps = 0.3, 600
+    one = gb.Setup(problem, net, params, gb.Descent(lr), gb.Until(steps=steps), save_at=[0, steps])
+    with gb.float64():
+        start = start_of(one, True)
+        done = run_members([start], Progress("", False))
+    factors, rates = [params[f"W{k}"] for k in (1, 2, 3)], []
+    for _ in range(steps):
+        A, B, C = factors
+        slope = A @ B @ C - problem.Y
+        rates.append(np.linalg.norm(slope, 2) * start.system.growth.others(
+            [np.linalg.norm(factor, 2) for factor in factors]
+        ))  # fmt: skip
+        factors = [
+            A - lr * slope @ (B @ C).T, B - lr * A.T @ slope @ C.T, C - lr * (A @ B).T @ slope
+        ]  # fmt: skip
+    ends = [np.linalg.norm(F, 2) for F in factors]
+    small = min(max(e, np.linalg.norm(params[f"W{k}"], 2)) for k, e in enumerate(ends, start=1))
+    least = np.exp(lr * np.sum(rates)) * start.rounding / small
+    print(rates[0], max(rates), rates[-1], done.stop.errors, least)
+    assert max(rates) > 1.5 * max(rates[0], rates[-1])
+    assert 0.999 * least <= done.stop.errors[0] <= 1.1 * least

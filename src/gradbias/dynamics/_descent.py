@@ -54,11 +54,13 @@ class DescentStepper(Stepper):
             return jax.tree.map(lambda p, full: p.reshape(full.shape), thin, state.params)
 
         def step(k, carry):
-            thin, sums, velocity = carry
+            thin, sums, velocity, slopes = carry
             params = as_before(thin)
             # One rate for all steps is not looked up at every one of them.
             lr = drive.rates[jnp.minimum(k - drive.start, last) if last else 0]
             grads = self._gradient(system, params, k)
+            time = lr if self.momentum is None else lr / (1 - self.momentum)
+            slopes = system.add_slope(slopes, params, time)
             sums = system.add(sums, params, grads, lr)
             move = decayed(grads, params, self.weight_decay)
             lr = _after(grads, lr)
@@ -66,19 +68,19 @@ class DescentStepper(Stepper):
                 move = jax.tree.map(lambda v, g: self.momentum * v + g, velocity, move)
                 velocity = move
             thin = jax.tree.map(lambda p, m: p - lr * _thin(m), thin, move)
-            return thin, sums, velocity
+            return thin, sums, velocity, slopes
 
-        carry = (jax.tree.map(_thin, state.params), state.sums, state.memory)
-        thin, sums, memory = jax.lax.fori_loop(start, target, step, carry)
-        return State(as_before(thin), sums, target, memory, state.code)
+        carry = (jax.tree.map(_thin, state.params), state.sums, state.memory, state.slopes)
+        thin, sums, memory, slopes = jax.lax.fori_loop(start, target, step, carry)
+        return State(as_before(thin), sums, target, memory, state.code, slopes)
 
     def batch(self, system: System, step) -> Any:
         return None if self.noise is None else self.noise.batch(system.problem, self.key, step)
 
     def _gradient(self, system: System, params, step) -> Any:
-        if self.noise is None:
-            return gradient(system.problem, system.net, params)
         grads = gradient(system.problem, system.net, params, self.batch(system, step))
+        if self.noise is None:
+            return grads
         added = self.noise.added(self.key, step, params)
         return grads if added is None else jax.tree.map(jnp.add, grads, added)
 

@@ -38,12 +38,14 @@ class DiffusionStepper(Stepper):
         size = spread.size(system.problem, system.net, state.params)
 
         def step(k, carry):
-            params, sums = carry
+            params, sums, slopes = carry
+            slopes = system.add_slope(slopes, params, self.dt)
             z = counter.normal(counter.stream(self.key, k, "Diffusion"), size)
-            return self.step(system, spread, params, sums, z)
+            return *self.step(system, spread, params, sums, z), slopes
 
-        params, sums = jax.lax.fori_loop(start, target, step, (state.params, state.sums))
-        return State(params, sums, target, spread, state.code)
+        carry = (state.params, state.sums, state.slopes)
+        params, sums, slopes = jax.lax.fori_loop(start, target, step, carry)
+        return State(params, sums, target, spread, state.code, slopes)
 
     def step(self, system: System, spread: Spread, params, sums, z) -> tuple[Any, dict[str, Any]]:
         """One step along given normal numbers: the parameters and sums after it (jax-level)."""

@@ -158,8 +158,11 @@ class FlowStepper(Stepper):
             (dt, _where(keep, solver, memory.solver), memory.taken + 1, free),
             is_leaf=lambda leaf: leaf is None,
         )
-        params = _where(keep, candidate, state.params)
-        return State(params, state.sums, jnp.where(keep, t1, t0), moved, state.code), keep
+        params, clock = _where(keep, candidate, state.params), jnp.where(keep, t1, t0)
+        # A step is so short that it is smooth to all digits: the larger end stands for it.
+        slopes = [system.add_slope(state.slopes, p, clock - t0) for p in (state.params, params)]
+        slopes = jax.tree.map(jnp.maximum, *slopes)  # None stays None
+        return State(params, state.sums, clock, moved, state.code, slopes), keep
 
     def _tried(self, system: System, state: State, end) -> tuple[Any, Any, Any]:
         """The state after one step, its error, and the state of the method."""
@@ -227,7 +230,7 @@ class FlowStepper(Stepper):
             (best, since, anchor, mark_taken, mark_clock, free, free_clock),
         )
         code = code.astype(state.code.dtype)
-        return State(state.params, state.sums, state.clock, memory, code)
+        return state._replace(memory=memory, code=code)
 
 
 class Flow(Dynamics):

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
+from ..nets._base import as_matrix
+from ..numerics.linalg import spectral_bound
 from ..numerics.modules import Module, Value
 from ..problems import Problem
 
@@ -29,6 +31,8 @@ class State(NamedTuple):
         clock: the step or time.
         memory: the dynamics' own: a velocity, the state of an integrator.
         code: how it came to rest, from above.
+        slopes: their sum over all steps, which bounds how errors of a reduced run grow; None where
+            there are no errors.
     """
 
     params: Any
@@ -36,6 +40,7 @@ class State(NamedTuple):
     clock: Any
     memory: Any
     code: Any
+    slopes: Any = None
 
 
 class Gap(Module):
@@ -95,6 +100,21 @@ class System(Module):
         if self.tally is None:
             return sums
         return jax.tree.map(jnp.add, sums, self.tally(params, grads, lr))
+
+    def add_slope(self, slopes, params, time) -> Any:
+        """The sum of slopes after a step that takes so much time (jax-level).
+
+        Of the loss in the predictor, times what it meets in the other factors if that is not left
+        for later: see `reductions._growth`.
+        """
+        if self.growth is None:
+            return slopes
+        theta = as_matrix(self.net.predictor(params))
+        slope = spectral_bound(self.problem.theta_gradient(theta), jnp)
+        if not self.growth.at_looks:
+            factors = self.net.factors(params)
+            slope = slope * self.growth.others([spectral_bound(f, jnp) for f in factors], jnp)
+        return slopes + time * slope
 
 
 class Stepper(Module):

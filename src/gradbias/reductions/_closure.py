@@ -9,6 +9,7 @@ common scalar under weight decay.
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ CERTIFICATE = 1e-14  # the largest invariance residual that counts as closed
 
 
 def invariant_bases(
-    units: list[np.ndarray], first: np.ndarray, by_column: bool = False
+    units: Sequence[np.ndarray], first: np.ndarray, by_column: bool = False
 ) -> list[np.ndarray | None]:
     """Orthonormal bases of E0 … EN; None stands for the whole space.
 
@@ -48,7 +49,7 @@ def invariant_bases(
 
 
 def polished(
-    units: list[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
+    units: Sequence[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
 ) -> list[np.ndarray | None]:
     """The same subspaces, each made once more from its neighbours.
 
@@ -80,7 +81,7 @@ class Closed(NamedTuple):
 
 
 def closed(
-    units: list[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
+    units: Sequence[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
 ) -> Closed:
     """How well these subspaces close."""
     worst, even, leaves_out = 0.0, True, [False] * (len(units) - 1)
@@ -92,22 +93,24 @@ def closed(
         for image in both:
             worst = max(worst, _norm(image - basis @ (basis.T @ image)))
         sizes = np.abs(np.concatenate(both, axis=1))
-        even = even and _is_even(sizes)
-        leaves_out[k - 1] = _leaves_out(sizes, basis.shape[1])
+        least = sizes.min(initial=np.inf)
+        even = even and _is_even(sizes, least)
+        leaves_out[k - 1] = _leaves_out(sizes, least, basis.shape[1])
     return Closed(worst, even, leaves_out)
 
 
-def _leaves_out(sizes: np.ndarray, rank: int) -> bool:
+def _leaves_out(sizes: np.ndarray, least: float, rank: int) -> bool:
     """Are there more candidates than directions, where more rows than these are not zero?"""
     if rank == sizes.shape[1]:
         return False
+    if least > 0:
+        return rank < min(sizes.shape)
     return bool(rank < min(np.count_nonzero(sizes.any(axis=axis)) for axis in (0, 1)))
 
 
-def _is_even(sizes: np.ndarray) -> bool:
+def _is_even(sizes: np.ndarray, least: float) -> bool:
     """Is no row and no column far smaller than another one, unless it is zero?"""
-    largest = sizes.max(initial=0.0)
-    if sizes.min(initial=largest) >= SPREAD * largest:
+    if least >= SPREAD * sizes.max(initial=0.0):
         return True
     return not any(small(sizes.max(axis=axis, initial=0.0)).any() for axis in (0, 1))
 
@@ -118,12 +121,13 @@ def small(scale: np.ndarray) -> np.ndarray:
     return (scale < least) & (scale > 0)
 
 
-def unit(factor: np.ndarray, largest: float) -> np.ndarray:
-    """A factor divided by its spectral norm, to a few per cent; zero stays zero."""
+def unit(factor: np.ndarray, largest: float) -> tuple[np.ndarray, float]:
+    """A factor divided by its spectral norm, and that, to a few per cent; zero stays zero."""
     if largest == 0:
-        return factor
+        return factor, 0.0
     scaled = factor / largest  # squares of an init of 1e-200 would underflow
-    return scaled / _about_norm(scaled)
+    length = _about_norm(scaled)
+    return scaled / length, largest * length
 
 
 def about_norm(matrix: np.ndarray) -> float:
@@ -158,7 +162,7 @@ def _direction(size: int) -> np.ndarray:
 
 
 def images(
-    units: list[np.ndarray], bases: list[np.ndarray | None], k: int, by_column: bool = False
+    units: Sequence[np.ndarray], bases: list[np.ndarray | None], k: int, by_column: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the two neighbours of Ek are mapped to: both must lie in Ek."""
     times = _own_scale if by_column else _times

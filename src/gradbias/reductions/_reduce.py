@@ -1,6 +1,8 @@
 """Reduce → run → lift: one mechanism for two-layer, deep and rank-1 nets."""
 
 import functools
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +117,7 @@ def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     largest = [inputs.max(), *(np.abs(factor).max(initial=0.0) for factor in factors[1:])]
     if not all(map(writable, factors, largest)):
         return "the entries of a layer differ by more orders of magnitude than float64 holds"
-    units = list(map(unit, factors, largest))
+    units, norms = zip(*map(unit, factors, largest), strict=True)
     row_space = _row_space(problem)
     found = _closed_bases(units, row_space)
     lost = None
@@ -141,28 +143,30 @@ def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     lift = Lift(net, bases, rests, across)
     inside["rest"] = np.asarray(1.0)
     seen, small_net = in_row_space(problem), chain_of(tuple(dims))
-    rounding, growth = _errors(factors, largest, units, rests, found)
+    rounding, growth = _errors(factors, units, norms, rests, found, list(pairwise(dims)))
     return Reduction(seen, small_net, inside, lift, row_space, found.residual, growth, rounding)
 
 
 def _errors(
-    factors: list[np.ndarray],
-    largest: list[Any],
-    units: list[np.ndarray],
+    factors: Sequence[np.ndarray],
+    units: Sequence[np.ndarray],
+    norms: Sequence[float],
     rests: list[np.ndarray | None],
     found: Bases,
+    shapes: list[tuple[int, int]],
 ) -> tuple[float, Growth | None]:
     """How large errors are that may grow, and how fast they do; zero and None without any."""
-    saddle = near_saddle(factors, found.bases)
+    saddle = near_saddle(factors, units, found.bases)
     if not saddle and not any(found.leaves_out):
         return 0.0, None
-    sizes = [most / np.abs(F).max() for most, F in zip(largest, units, strict=True) if most]
     outside = [0.0 if rest is None else about_norm(rest) for rest in rests[1:-1]]
-    growth = growth_of([0.0, *outside, 0.0][: len(factors)], found.leaves_out, saddle)
-    return float(max(found.residual, EPS) * max(sizes, default=0.0)), growth
+    growth = growth_of([0.0, *outside, 0.0][: len(factors)], found.leaves_out, saddle, shapes)
+    return float(max(found.residual, EPS) * max(norms)), growth
 
 
-def _closed_bases(units: list[np.ndarray], row_space: np.ndarray, by_column: bool = False) -> Bases:
+def _closed_bases(
+    units: Sequence[np.ndarray], row_space: np.ndarray, by_column: bool = False
+) -> Bases:
     """The invariant subspaces, and how well they close."""
     bases = invariant_bases(units, row_space, by_column)
     found = closed(units, bases, by_column)

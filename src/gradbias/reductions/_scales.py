@@ -6,6 +6,8 @@ digits, and training may make it grow. So where scales differ, a closure must sh
 do not mix them, or that what is small brings no direction of its own.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..problems import Population, QuadraticProblem, Regression
@@ -41,7 +43,7 @@ def mixed_inputs(problem: QuadraticProblem, basis: np.ndarray, scale: np.ndarray
     return None
 
 
-def mixed_units(units: list[np.ndarray], bases: list[np.ndarray | None]) -> str | None:
+def mixed_units(units: Sequence[np.ndarray], bases: list[np.ndarray | None]) -> str | None:
     """A sentence if a basis mixes hidden units of which a small one may grow; else None."""
     for k in range(1, len(units)):
         if bases[k] is None:
