@@ -129,8 +129,15 @@ def small(setup: Setup, params: Any) -> float:
 
 
 def either_side(params: Any, size: float) -> list[dict[str, np.ndarray]]:
-    """The point moved a little, both ways, in a direction that no symmetry knows."""
-    way = {n: np.cos(1 + np.arange(p.size)).reshape(p.shape) for n, p in params.items()}
+    """The point moved a little, both ways, in a direction that no symmetry knows.
+
+    Every unit moves by its own size.
+    """
+    sizes = {n: np.linalg.norm(params[n], axis=a, keepdims=True) for n, a in (("W1", 0), ("W2", 1))}
+    way = {
+        n: x * np.cos(1 + np.arange(params[n].size)).reshape(-1, params[n].shape[1])
+        for n, x in sizes.items()
+    }
     return [{n: params[n] + e * size * way[n] for n in params} for e in (1, -1)]
 
 
