@@ -66,7 +66,7 @@ def wrong(claim):
     return dataclasses.replace(claim, value=claim.value + WRONG * scale)
 
 
-@pytest.mark.parametrize("theorem", _cases())
+@pytest.mark.parametrize("theorem", list(_cases()))
 def test_a_prediction_that_is_three_per_cent_wrong_does_not_hold(theorem):
     setup = theorem.instances(0)
     relations = set()

@@ -112,7 +112,7 @@ LEMMAD_10 = Theorem(
     "zeroloss.lemmaD.10",
     r"$F$, the shortest of $\nabla R + \sum_i\lambda_i\nabla f_i$, is $P\,\nabla\tr H$ on the "
     r"manifold and orthogonal to every $\nabla f_i$; it vanishes only where all $u_jv_j$ do.",
-    hypotheses(),
+    [*hypotheses(), cases.dense()],
     predict_field,
     field,
     1e-8,
