@@ -1,9 +1,7 @@
 """The test session: strict numerics, honest annotations, repeatable examples."""
 
 import collections
-import gc
 import os
-import pathlib
 
 # Before jax is imported, and for every process that a test starts. The global x64 flag is off,
 # as users have it: on, it would hide every missing float64 context. `make test` repeats the
@@ -15,11 +13,10 @@ os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["MPLBACKEND"] = "agg"
 
 import hypothesis
-import jax
 import jaxtyping
 import pytest
 
-MOST_MAPS = 30_000
+import programs
 
 jaxtyping.install_import_hook("gradbias", "_honest_types.after_the_call")
 
@@ -43,9 +40,5 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
-    """Compiled programs hold memory maps; beyond the 65 530 that Linux allows, XLA crashes."""
     yield
-    maps = pathlib.Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
-        jax.clear_caches()
-        gc.collect()
+    programs.make_room()

@@ -8,6 +8,7 @@ from ._compare import Verdict, Verdicts, failed, judged, undecided
 from ._execute import execute
 from ._predict import Prediction, Predictions, predict
 from ._reading import Reading, readings
+from ._reproduced import reproduced
 from ._run import Run
 from ._setup import Setup
 from ._simulate import simulate
@@ -107,10 +108,14 @@ def _verdicts(prediction: Prediction, run: Run, progress: bool | None) -> list[V
     shared = run.setup is not None and all(
         run.setup.record.get(name) == observable for name, observable in theorem.observables.items()
     )
-    if theorem.runs is None and shared:
-        return judged(prediction, {"run": run})
-    try:
-        runs = execute(theorem.runs_of(prediction.setup), progress)
-    except Exception as error:  # whatever it is, it is this theorem's alone
-        return [failed(theorem.id, error)]
-    return judged(prediction, runs)
+
+    def by_itself(prediction: Prediction) -> list[Verdict]:
+        try:
+            runs = execute(theorem.runs_of(prediction.setup), progress)
+        except Exception as error:  # whatever it is, it is this theorem's alone
+            return [failed(theorem.id, error)]
+        return judged(prediction, runs)
+
+    alone = theorem.runs is not None or not shared
+    found = by_itself(prediction) if alone else judged(prediction, {"run": run})
+    return reproduced(found, prediction, by_itself)

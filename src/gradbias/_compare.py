@@ -10,12 +10,21 @@ import numpy as np
 
 from ._carried_on import carried_on
 from ._predict import Prediction, Predictions
-from ._reached import of_same_saves, reached
+from ._reached import WITHOUT_END, of_same_saves, reached
 from ._run import Run
 from ._shown import Table, number
 from ._status import Ending
 from .dynamics import Flow
-from .theorems import Checked, Claim, Difference, Measured, Told, difference, measured
+from .theorems import (
+    Checked,
+    Claim,
+    Difference,
+    Measured,
+    Told,
+    Undecided,
+    difference,
+    measured,
+)
 from .theorems._theorem import CERTIFIED
 
 Word = Literal["holds", "refuted", "inconclusive", "not applicable"]
@@ -164,7 +173,12 @@ def judged(prediction: Prediction, runs: Mapping[str, Any]) -> list[Verdict]:
     """The verdicts; one theorem that cannot be told or measured here must not hide the others."""
     try:
         return judge_runs(prediction, runs, strict=False)
+    except Undecided as why:
+        return [undecided(prediction.theorem.id, str(why))]
     except Exception as error:  # whatever it is, it is this theorem's alone
+        without_end = next((run for run in runs.values() if _without_end(run)), None)
+        if without_end is not None:  # its state is not a number: no wonder
+            return [undecided(prediction.theorem.id, _trouble(without_end))]
         return [failed(prediction.theorem.id, error)]
 
 
@@ -290,8 +304,10 @@ class Judge:
 
     def _word(self, apart: Difference, margin: float) -> tuple[Word, str]:
         trouble = next((why for run in self.runs.values() if (why := _trouble(run))), "")
-        if np.isnan(apart.error) or np.isnan(apart.own) or not np.isfinite(apart.error):
+        if not np.isfinite(apart.error) or np.isnan(apart.own):
             return "inconclusive", trouble or "the measurement is not a number"
+        if np.isnan(margin):
+            return "inconclusive", trouble or "what is allowed is not a number"
         if apart.own > self._blunt(margin) and apart.error <= apart.own:
             return "inconclusive", trouble or _too_blunt(apart.own)
         if apart.error <= margin + apart.own:
@@ -332,6 +348,10 @@ def _too_blunt(own: float) -> str:
         f"the measurement's own error is {number(own)}: a smaller gap in Until, more time or more "
         "members would decide"
     )
+
+
+def _without_end(run: Any) -> bool:
+    return isinstance(run, Run) and run.status.ending in WITHOUT_END
 
 
 def _trouble(run: Any) -> str:

@@ -43,9 +43,9 @@ def of_same_saves(setup: Setup, runs: Mapping[str, Any]) -> Setup:
 
     Args:
         setup: as it was before the runs.
-        runs: what `reached` returned.
+        runs: what `reached` returned; its own is called "run", or the first of them.
     """
-    run: Any = runs.get("run")
+    run: Any = runs.get("run", next(iter(runs.values()), None))
     if not _has_setup(run) or np.array_equal(run.setup.save_at, setup.save_at):
         return setup
     if setup.dynamics.axis != run.setup.dynamics.axis:

@@ -23,6 +23,7 @@ from .problems import Problem, Samples
 SAVES = 200
 MOST_STEPS = 10**15  # beyond it, a clock would lose count
 DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
+LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
 
 
 @dataclasses.dataclass(init=False, unsafe_hash=True)  # it cannot change: see __setattr__
@@ -79,7 +80,8 @@ class Setup(Remembers):
         params: where to start; a dict of arrays, such as `gb.init` makes.
         dynamics: how the parameters move.
         until: when to stop; by default at a gap of 1e-12, or after 10⁶ steps (Descent) or time
-            10⁴ (Flow).
+            10⁴ (Flow). Descent with noise that never dies out, such as `LabelNoise`, reaches no
+            gap and takes 10⁵ steps.
         record: observables to save, a dict {name: observable} or a list; by default the loss and,
             for linear nets, theta.
         save_at: steps (Descent) or times (Flow) to save at; by default 200, log-spaced.
@@ -231,6 +233,9 @@ def _until(until: Until | None, dynamics: Dynamics) -> Until:
 
 
 def _default_until(dynamics: Dynamics) -> Until:
+    noise: Any = getattr(dynamics, "noise", None)
+    if dynamics.axis == "step" and noise is not None and noise.lasts:
+        return Until(steps=LASTING_STEPS)
     if dynamics.axis == "step":
         return Until(gap=DEFAULT_GAP, steps=DEFAULT_STEPS)
     return Until(gap=DEFAULT_GAP, time=DEFAULT_TIME)

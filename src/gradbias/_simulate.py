@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from ._drive import Ensemble, Start, Stop, drive
@@ -75,9 +76,9 @@ class Done(NamedTuple):
 
     def with_member(self, member: int, alone: "Done") -> "Done":
         """The same with one member as it ran by itself."""
-        values = {name: np.array(value) for name, value in self.values.items()}
-        for name, value in values.items():
-            value[:, member] = alone.values[name][:, 0]
+        values = jax.tree.map(np.array, self.values)
+        for value, own in zip(*map(jax.tree.leaves, (values, alone.values)), strict=True):
+            value[:, member] = own[:, 0]
         statuses = list(self.statuses)
         statuses[member] = alone.statuses[0]
         return self._replace(values=values, statuses=statuses)

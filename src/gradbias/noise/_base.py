@@ -17,9 +17,11 @@ class Noise(Value):
 
     Attributes:
         not_closed: why a run with this noise has no exact closure, where `in_basis` finds none.
+        lasts: does it go on where every sample is fitted? The loss then never comes to rest.
     """
 
     not_closed: ClassVar[str] = "the noise leaves the row space of the data"
+    lasts: ClassVar[bool] = False
 
     @abc.abstractmethod
     def check(self, problem: Problem, steps: int | None) -> None:

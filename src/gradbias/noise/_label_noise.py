@@ -1,6 +1,6 @@
 """Fresh noise on the labels at every step."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -26,6 +26,7 @@ class LabelNoise(DataNoise):
         law: "sign" for ±std, "gaussian" for N(0, std²).
     """
 
+    lasts: ClassVar[bool] = True
     std: Any
     batch_size: int | None = eqx.field(static=True)
     replace: bool = eqx.field(static=True)

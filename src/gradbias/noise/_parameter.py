@@ -22,6 +22,7 @@ class ParameterNoise(Noise):
     """
 
     not_closed: ClassVar[str] = "parameter noise moves what the data do not reach"
+    lasts: ClassVar[bool] = True
 
     @abc.abstractmethod
     def draw(self, key, params) -> Any:

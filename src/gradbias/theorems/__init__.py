@@ -8,7 +8,7 @@ from ._quantity import Claim, Difference, Measured, at_least, at_most, differenc
 from ._registry import cite, find, known, register, unregister
 from ._source import Source
 from ._text import to_html, to_unicode
-from ._theorem import Control, Ensemble, Theorem, Told
+from ._theorem import Control, Ensemble, Theorem, Told, Undecided
 
 __all__ = [
     "Checked",
@@ -23,6 +23,7 @@ __all__ = [
     "Source",
     "Theorem",
     "Told",
+    "Undecided",
     "at_least",
     "at_most",
     "cite",

@@ -125,7 +125,7 @@ def _of_shape(seen: Measured, shape: tuple[int, ...]) -> Measured:
 
 
 def _sizes(claim: Claim, gap: np.ndarray, own: np.ndarray, by_entry: bool) -> tuple[float, float]:
-    if gap.size == 0:
+    if not gap.any() and not own.any():  # also where what is predicted to be 0 is 0
         return 0.0, 0.0
     if claim.scale is None and claim.relation == "=" and claim.value.ndim:
         size = _length(claim.value)
@@ -135,7 +135,6 @@ def _sizes(claim: Claim, gap: np.ndarray, own: np.ndarray, by_entry: bool) -> tu
     if claim.scale is None and claim.relation == "=":
         _refuse_zero(float(np.max(np.abs(claim.value))))
     scale = np.abs(claim.value) if claim.scale is None else claim.scale
-    # 0/0 is agreement: what is predicted to be 0 is 0.
     relative = np.where(gap == 0, 0.0, gap / scale)
     return float(np.max(relative)), float(np.max(np.where(own == 0, 0.0, own / scale)))
 

@@ -20,6 +20,10 @@ ID = re.compile(r"[a-z0-9]+(\.[A-Za-z0-9_]+)+")
 CERTIFIED = 1e-8  # the largest residual with which a prediction can refute anything
 
 
+class Undecided(ValueError):
+    """Raised by `predict` or `measure` where the runs decide nothing: why, and what to do."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Told:
     """What `predict` returns when it has more to say than the quantities.

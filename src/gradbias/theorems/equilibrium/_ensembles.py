@@ -39,4 +39,4 @@ def along_paths(name: str, told: np.ndarray, scale: float) -> Told:
     """The mean of predictions along members' own paths, which has a standard error too."""
     error = float(np.max(np.std(told, axis=0, ddof=1))) / np.sqrt(len(told))
     claim = equals(told.mean(axis=0), scale=scale)
-    return Told({name: claim}, expected={name: SIGMAS * error / scale})
+    return Told({name: claim}, expected={name: SIGMAS * error / scale if error > 0 else 0.0})

@@ -122,15 +122,25 @@ THM433 = theorem(
 
 
 def small(setup: Setup, params: Any) -> float:
-    """A move that changes the residuals, and so the noise, by little, however small they are."""
+    """A move that changes no noise by more than a little of itself, however small it is."""
     problem: Any = setup.problem
     losses = [float(problem.net_loss(setup.net, p)) for p in (params, setup.params)]
-    return SMALL * min(1.0, (losses[0] / losses[1]) ** 0.5) if losses[1] > 0 else SMALL
+    size = SMALL * min(1.0, (losses[0] / losses[1]) ** 0.5) if losses[1] > 0 else SMALL
+    here, there = (np.array(spectra(problem, p)) for p in (params, either_side(params, size)[0]))
+    change = float(np.max(np.abs(there - here) / here))
+    return size * min(1.0, SMALL / change)
 
 
 def either_side(params: Any, size: float) -> list[dict[str, np.ndarray]]:
-    """The point moved a little, both ways, in a direction that no symmetry knows."""
-    way = {n: np.cos(1 + np.arange(p.size)).reshape(p.shape) for n, p in params.items()}
+    """The point moved a little, both ways, in a direction that no symmetry knows.
+
+    Every unit moves by its own size.
+    """
+    sizes = {n: np.linalg.norm(params[n], axis=a, keepdims=True) for n, a in (("W1", 0), ("W2", 1))}
+    way = {
+        n: x * np.cos(1 + np.arange(params[n].size)).reshape(-1, params[n].shape[1])
+        for n, x in sizes.items()
+    }
     return [{n: params[n] + e * size * way[n] for n in params} for e in (1, -1)]
 
 

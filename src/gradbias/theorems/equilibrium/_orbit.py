@@ -21,18 +21,20 @@ from .._source import EQUILIBRIUM as SOURCE
 from .._theorem import Control, Theorem
 from . import _cases as cases
 from ._facts import decay, kappa, sgd
-from ._units import Spectra, spectra
+from ._units import Spectra, sample_square, spectra
 
 UNIT = cases.UNITS["units"]
 DENSE = 1000  # parameters up to which a covariance of all of them is formed
+LEAST = 1e-6  # of a sample's own gradient: of less noise the closed forms have few digits
 OTHER_NOISE = "the noise is that of minibatches"
 PULLED = "every unit is pulled both ways"
 
 
 def points(runs: Any) -> list[dict[str, np.ndarray]]:
-    """The first save, and the last at which there is noise."""
-    path = cases.noisy_path(runs["run"])
-    return [path[0], path[-1]]
+    """The first save, and the last at which noise pulls every unit both ways."""
+    setup, path = runs["run"].setup, cases.noisy_path(runs["run"])
+    last = next((p for p in reversed(path) if pulled(setup, p)), path[0])
+    return [path[0], last]
 
 
 def told_spectra(setup: Setup, runs: Any) -> Spectra:
@@ -77,11 +79,12 @@ def seen_spectra(setup: Setup, params: Any) -> Spectra:
     ]
 
 
-def pulled(setup: Setup) -> bool:
-    """Is there noise, or decay, on both sides of every unit at the start?"""
+def pulled(setup: Setup, params: Any) -> bool:
+    """Is there noise beyond rounding, or decay, on both sides of every unit there?"""
     rate, four = kappa(setup), 4 * decay(setup)
-    units = spectra(setup.problem, setup.params)
-    return all(np.all(rate * s + four * t[::-1] > 0) for s, t in units)
+    least = LEAST * rate * sample_square(setup.problem, params)
+    units = spectra(setup.problem, params)
+    return all(np.all(rate * s + four * t[::-1] > least * t[::-1]) for s, t in units)
 
 
 def moved(params: Any, unit: int, lam: float) -> dict[str, Any]:
@@ -130,7 +133,11 @@ def theorem(
     return Theorem(
         name,
         statement,
-        [*([] if decays else [common.no_decay()]), *sgd(), kind(PULLED, pulled)],
+        [
+            *([] if decays else [common.no_decay()]),
+            *sgd(),
+            kind(PULLED, lambda s: pulled(s, s.params)),
+        ],
         predict,
         measure,
         tolerance,

@@ -25,6 +25,21 @@ def spectra(problem: Any, params: Any) -> Spectra:
     ]
 
 
+def sample_square(problem: Any, params: Any) -> float:
+    """E‖∂ℓ/∂Θ‖² of one sample; times a layer's square it bounds a unit's noise on the other side.
+
+    Noise far below it is rounding.
+    """
+    U, W = cases.layers(params)
+    d, k = W.shape[1], len(U)
+    # Units that put nothing out leave the predictor as it is, and see every input.
+    seeing = factorisation_noise(
+        problem, np.hstack([U, np.zeros((k, d))]), np.vstack([W, np.eye(d)])
+    )
+    spread = np.trace(seeing.noise_U[len(W) :, len(W) :])
+    return float(spread + np.sum(np.asarray(problem.theta_gradient((U @ W).T)) ** 2))
+
+
 def mean_squares(problem: Any, params: Any) -> np.ndarray:
     """(hidden, 2): the squares of the mean gradient on both sides of every unit."""
     U, W = cases.layers(params)

@@ -18,7 +18,7 @@ from .._facts import fact
 from .._hypothesis import Hypothesis, kind
 from .._measure import limit
 from .._quantity import at_most, equals, measured
-from .._theorem import Control, Ensemble, Theorem, Told
+from .._theorem import Control, Ensemble, Theorem, Told, Undecided
 from . import _cases as cases
 from . import _evidence as evidence
 from ._facts import (
@@ -48,6 +48,7 @@ from ._motion import states
 DRAWS = 80
 GAP, ARRIVED = 1e-24, 1e-2  # to stop at; and what an unfinished fit may leave, of the distance
 LARGEST = 1e70  # of numbers whose fourth power is one, too
+ROUNDING = 1e-20  # of a squared distance: that of its numbers is 1e-10 of the layers
 HIDDEN = 1e-10  # of the first layer: a part that the data do not see and that is not rounding
 
 
@@ -305,14 +306,20 @@ def _law(setup: Setup, runs: Any) -> Told:
     h, first = ends.shape[1], start(setup).V
     away = np.maximum(runs["run"]["away_end"].values, 1e-300)
     if not max(np.abs(ends).max(), away.max()) < LARGEST:  # or NaN
-        raise ValueError("some draws of the start diverge: a smaller step would decide")
+        raise Undecided("some draws of the start diverge: a smaller step would decide")
     alpha = -math.log(_spread(setup)) / math.log(h)
     W1 = np.zeros((problem.d, h))  # not looked at
     laws = [bias_law(problem, {"W1": W1, "W2": W2}, alpha) for W2 in ends]
+    # Second layers may vanish, and distances with them.
+    least = ROUNDING * max(_spread(setup) * float(np.linalg.norm(start(setup).Z)), 1e-70) ** 2
     values = {
-        "mean square": float(np.mean([law.mean for law in laws])),
-        "mean fourth power": float(np.mean([law.variance + law.mean**2 for law in laws])),
-        "median square": float(laws[0].quantile(0.5)),
+        name: equals(value, scale=max(value, least**power))
+        for name, value, power in (
+            ("mean square", float(np.mean([law.mean for law in laws])), 1),
+            ("mean fourth power", float(np.mean([law.variance + law.mean**2 for law in laws])), 2),
+            ("median square", float(laws[0].quantile(0.5)), 1),
+        )
+    } | {
         # It may go to zero: then it is compared with where it came from.
         "second layer": equals(0.0, scale=max(float(np.abs(x).max()) for x in (ends[0], first))),
     }

@@ -100,6 +100,18 @@ def seen(*names: str) -> Any:
     return measure
 
 
+def gap_terms(setup: Setup, runs: Any) -> np.ndarray:
+    """ξ²tr M at every save: the two terms of a gap's drift cancel for data of rank one."""
+    problem: Any = setup.problem
+    found = []
+    for p in cases.path(runs["run"]):
+        xi = float(rank1_overlaps(p).xi)
+        residual = problem.X @ (xi * p["v1"]) - np.ravel(problem.labels)
+        kick = 2 * float(problem.weight) * float(np.linalg.norm(residual))
+        found.append(np.full(len(setup.params["u"]), (xi * kick) ** 2 * np.sum(problem.X**2)))
+    return np.asarray(found)
+
+
 def coefficients(setup: Setup, runs: Any) -> dict[str, Any]:
     """From any start; the gaps have no Brownian part."""
     problem: Any = setup.problem
@@ -108,10 +120,10 @@ def coefficients(setup: Setup, runs: Any) -> dict[str, Any]:
     told = {
         "theta_ito": [f.drift_ito for f in found],
         "theta_noise": noise,
-        "gap_ito": [f.gap_drift for f in found],
     }
+    gaps = scaled({"gap_ito": [f.gap_drift for f in found]}, gap_terms(setup, runs))
     still = np.zeros((len(found), len(setup.params["u"]), problem.n))
-    return {**scaled(told), "gap_noise": equals(still, scale=np.abs(noise).max())}
+    return {**scaled(told), **gaps, "gap_noise": equals(still, scale=np.abs(noise).max())}
 
 
 def as_balanced(setup: Setup, runs: Any) -> dict[str, Any]:
@@ -121,13 +133,12 @@ def as_balanced(setup: Setup, runs: Any) -> dict[str, Any]:
         balanced_sde(problem, theta, depth_of(setup), 1.0)
         for theta in cases.recorded(runs["run"], "theta")
     ]
-    return scaled(
-        {
-            "theta_ito": [f.drift_ito for f in found],
-            "theta_noise": [f.diffusion for f in found],
-            "gap_ito": [np.full(len(setup.params["u"]), f.gap_drift) for f in found],
-        }
-    )
+    gaps = [np.full(len(setup.params["u"]), f.gap_drift) for f in found]
+    theta = {
+        "theta_ito": [f.drift_ito for f in found],
+        "theta_noise": [f.diffusion for f in found],
+    }
+    return {**scaled(theta), **scaled({"gap_ito": gaps}, gap_terms(setup, runs))}
 
 
 ABOUT: dict[str, Any] = {

@@ -11,6 +11,7 @@ from ...theory.spectral._layers import limit_singular_values
 from ...theory.spectral._whitened_descent import effective_gamma
 from .._erratum import Erratum
 from .._hypothesis import Hypothesis
+from .._quantity import measured
 from .._theorem import Control, Theorem
 from . import _cases as cases
 from . import _evidence_steps as evidence
@@ -60,8 +61,15 @@ def _seen(runs: Any) -> dict[str, Any]:
         "W1": layers.W1[1:],
         "W2": layers.W2[1:],
         "R": forces(runs["run"], layers.beta)[1:],
-        "drift": np.diff(imbalance(*layers), axis=0),
+        # A difference of large numbers: small steps move them by little more than rounding.
+        "drift": measured(np.diff(imbalance(*layers), axis=0), error=_rounded(layers)),
     }
+
+
+def _rounded(layers: Any) -> float:
+    """What rounding does to differences of W1ᵀW1 − W2W2ᵀ, over all steps."""
+    squares = np.sum(layers.W1**2, axis=(1, 2)) + np.sum(layers.W2**2, axis=(1, 2))
+    return 8 * float(np.finfo(np.float64).eps * np.linalg.norm(squares))
 
 
 GD = Theorem(

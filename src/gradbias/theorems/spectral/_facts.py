@@ -13,6 +13,7 @@ from ...noise import DataNoise
 from ...problems import Population, Regression
 from ...theory.spectral._limit import SpectralLimit, spectral_limit
 from ...theory.spectral._problem import Quadratic, curvature, quadratic
+from .. import _common as common
 from .._facts import fact
 from .._hypothesis import Hypothesis, kind
 from .._quantity import equals
@@ -120,6 +121,7 @@ OF_DATA = kind(
     "noise comes from the data",
     lambda setup: isinstance(getattr(setup.dynamics, "noise", None), DataNoise | None),
 )
+DIES_OUT = kind("noise dies out at the minima", common.noise_vanishes)
 STEADY = kind(
     "the step is constant", lambda setup: not callable(getattr(setup.dynamics, "lr", None))
 )

@@ -19,6 +19,7 @@ from . import _evidence as evidence
 from ._drift import drift, small_step
 from ._facts import (
     ABOUT,
+    DIES_OUT,
     I_GAMMA,
     OF_DATA,
     PLAIN,
@@ -68,7 +69,7 @@ THM_3_1_I = Theorem(
     "spectral.thm3.1i",
     r"From $I_\gamma$ with $\gamma > 0$ gradient flow reaches the least loss that any predictor "
     r"has.",
-    [PLAIN, OF_DATA, I_GAMMA],
+    [PLAIN, OF_DATA, DIES_OUT, I_GAMMA],
     _from_the_start,
     _left,
     1e-12,
@@ -89,7 +90,7 @@ THM_3_1_II = Theorem(
     "spectral.thm3.1ii",
     r"From $I_\gamma$ the predictor goes to $\beta^\star = X^+Y$, the minimiser of least norm, "
     r"for every $\gamma > 0$; descent with a finite step and minibatches go there too.",
-    [PLAIN, OF_DATA, I_GAMMA],
+    [PLAIN, OF_DATA, DIES_OUT, I_GAMMA],
     _least_norm,
     lambda runs: {"theta": limit(runs["run"])},
     1e-8,

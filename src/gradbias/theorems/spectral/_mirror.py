@@ -15,6 +15,7 @@ from . import _cases as cases
 from . import _evidence as evidence
 from ._facts import (
     ABOUT,
+    DIES_OUT,
     I_GAMMA,
     OF_DATA,
     ONE_OUTPUT,
@@ -182,7 +183,13 @@ PSI = Theorem(
     r"$\frac{1}{2}\ln(1/\gamma)\|\beta^\star\|_* + "
     r"\frac{1}{2}\sum\sigma_i(\ln 2\sigma_i - 1)$: it grows like half of $\ln(1/\gamma)$ times the "
     r"nuclear norm.",
-    [PLAIN, OF_DATA, I_GAMMA, Hypothesis("the init is small", _away, 0.2, True, "O(γ)")],
+    [
+        PLAIN,
+        OF_DATA,
+        DIES_OUT,
+        I_GAMMA,
+        Hypothesis("the init is small", _away, 0.2, True, "O(γ)"),
+    ],
     lambda setup: {"potential": _asymptotic(setup)},
     _potential,
     1e-8,

@@ -17,6 +17,7 @@ from ._facts import rate_of
 from ._label_noise_end import FITTED, SMALL
 
 MEMBERS, STEPS = 256, 400
+LONGEST = 1000  # steps of so many members: the law is one of any time
 RECORD = {"params": observe.params, "area": observe.running(cases.area)}
 
 
@@ -24,10 +25,11 @@ def both(setup: Setup) -> dict[str, Ensemble]:
     """Descent, and the SDE with noise √lr·δ in the time of gradient flow."""
     lr, noise = rate_of(setup), cases.noise_of(setup)
     assert noise is not None
-    end = lr * float(np.max(cases.steps_of(setup)))
+    last = min(int(np.max(cases.steps_of(setup))), LONGEST)
+    end = lr * last
     moves = Diffusion(lr, LabelNoise(float(noise.std)), lr / 8)
     flow = setup.replace(dynamics=moves, until=Until(time=end), save_at=[0.0, end])
-    steps = setup.replace(save_at=[0, int(np.max(cases.steps_of(setup)))])
+    steps = setup.replace(until=Until(steps=last), save_at=[0, last])
 
     def ensemble(first: Setup) -> Ensemble:
         def build(member: int) -> Setup:

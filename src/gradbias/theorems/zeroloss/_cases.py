@@ -30,6 +30,7 @@ TANH = MLP((1, 3, 1), "tanh")
 NETS = (Diagonal, MLP, FunctionNet)
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 1e3, 23)])
 TIGHT = Flow(rtol=1e-12, atol=1e-14)
+DENSE = 1000  # parameters up to which a Hessian is formed
 MOST = 40  # parameters up to which flows are differentiated by differences
 
 
@@ -169,6 +170,11 @@ def _distance(setup: Setup) -> float:
 def few_parameters() -> Hypothesis:
     """So few parameters that the flow can be differentiated by differences."""
     return Hypothesis(f"there are at most {MOST} parameters", size, MOST)
+
+
+def dense() -> Hypothesis:
+    """So few parameters that their Hessian can be formed."""
+    return Hypothesis(f"there are at most {DENSE} parameters", size, DENSE)
 
 
 def reaches() -> Hypothesis:

@@ -79,7 +79,7 @@ EQ35 = Theorem(
     r"On the manifold of a diagonal net $H = \frac{4}{n}\sum_i "
     r"(z_i\circ u, -z_i\circ v)(z_i\circ u, -z_i\circ v)^\top$ and "
     r"$R = \tr H = \frac{4}{n}\sum_j(\sum_i z_{ij}^2)(u_j^2+v_j^2)$.",
-    hypotheses(),
+    [*hypotheses(), cases.dense()],
     predict_hessian,
     hessian,
     1e-9,
@@ -120,7 +120,7 @@ LEMMA6_2 = Theorem(
     r"Where no coordinate of $u$ and $v$ is zero, the gradients $\nabla f_i$ are independent, the "
     r"kernel $K = (\nabla f_i\cdot\nabla f_j)$ has full rank and the minimisers form a manifold of "
     r"dimension $2d - n$.",
-    hypotheses(),
+    [*hypotheses(), cases.dense()],
     predict_dimension,
     dimension,
     0.0,

@@ -79,7 +79,7 @@ EQ17 = Theorem(
     r"The limiting flow $\dot x = -\frac{c}{4}P\nabla R$ of a diagonal net has "
     r"$u_jv_j = u_jv_j(0)\,e^{-cs_jt}$, $s_j = \frac{4}{n}\sum_iz_{ij}^2$; hence "
     r"$x(t) = \Phi(\sigma\circ u_0, \sigma\circ v_0)$, $\sigma = \exp(-cst/2)$, in closed form.",
-    hypotheses(),
+    [*hypotheses(), cases.dense()],
     predict_flow,
     flow,
     1e-8,
@@ -112,7 +112,7 @@ LEMMAD_10 = Theorem(
     "zeroloss.lemmaD.10",
     r"$F$, the shortest of $\nabla R + \sum_i\lambda_i\nabla f_i$, is $P\,\nabla\tr H$ on the "
     r"manifold and orthogonal to every $\nabla f_i$; it vanishes only where all $u_jv_j$ do.",
-    hypotheses(),
+    [*hypotheses(), cases.dense()],
     predict_field,
     field,
     1e-8,
@@ -166,7 +166,7 @@ LEMMAD_16 = Theorem(
     "zeroloss.lemmaD.16",
     r"Along the limiting flow $\|F\|^2 \ge \kappa\,(R - R^*)$ with $\kappa > 0$, so that its "
     r"length is finite: at most $2\sqrt{(R - R^*)/\kappa}$.",
-    hypotheses(),
+    [*hypotheses(), cases.dense()],
     predict_pl,
     pl,
     1e-6,
@@ -232,7 +232,7 @@ LEMMA6_5 = Theorem(
     r"The limiting flow of a diagonal net from a start without zeros ends at the fit of least "
     r"$\sum_js_j|w_j|$, $s_j = \frac{4}{n}\sum_iz_{ij}^2$; if there is one such $w$, at "
     r"$|u| = \sqrt{[w]_+}$, $|v| = \sqrt{[-w]_+}$.",
-    [*hypotheses(), unique()],
+    [*hypotheses(), cases.dense(), unique()],
     predict_l1,
     far_ahead,
     {"theta": 1e-5, "R": 1e-5, "parameters": 1e-2},

@@ -75,11 +75,13 @@ def isotropic(place: Place) -> dict[str, Any]:
 def _log_slope(place: Place) -> np.ndarray:
     """P∇ln|H|₊ by differences of the non-zero eigenvalues of JJᵀ along the manifold."""
     Q = place.normal()
-    tangent = np.linalg.svd(np.eye(len(Q)) - Q)[0][:, : len(Q) - round(np.trace(Q))]
+    rank = round(np.trace(Q))
+    tangent = np.linalg.svd(np.eye(len(Q)) - Q)[0][:, : len(Q) - rank]
 
     def logs(points: np.ndarray) -> np.ndarray:
         J = place.residuals(place.retract(points))[1]
-        return np.linalg.slogdet(J @ J.transpose(0, 2, 1))[1][:, None]
+        values = np.linalg.svd(J, compute_uv=False)[:, :rank]
+        return 2 * np.sum(np.log(values), axis=1, keepdims=True)
 
     return tangent @ place.derivatives(tangent, logs)[0][:, 0]
 
