@@ -17,7 +17,7 @@ from theorem_cases import each_theorem
 BY_ID = {theorem.id: theorem for theorem in THEOREMS}
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("theorem", each_theorem(THEOREMS))
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)

@@ -15,7 +15,7 @@ from theorem_cases import each_theorem
 THEOREMS = {theorem.id: theorem for theorem in imbalance.THEOREMS}
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("theorem", each_theorem(imbalance.THEOREMS))
 def test_holds_and_its_controls_break(theorem):
     found = gb.verify(theorem, instances=1, key=7)

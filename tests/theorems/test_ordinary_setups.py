@@ -53,7 +53,7 @@ def test_every_theorem_on_an_ordinary_setup(make):
     "dynamics",
     [
         pytest.param(gb.Descent(lr=0.02), id="descent"),
-        pytest.param(gb.Flow(), id="flow", marks=pytest.mark.slow),
+        pytest.param(gb.Flow(), id="flow"),
     ],
 )
 def test_the_setup_of_the_readme(dynamics):

@@ -8,7 +8,7 @@ from gradbias.theorems.rank1 import THEOREMS
 from theorem_cases import each_theorem
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("theorem", each_theorem(THEOREMS))
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)

@@ -27,7 +27,7 @@ def known():
         th.unregister(theorem.id)
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("theorem", each_theorem(spectral.THEOREMS))
 def test_holds_and_breaks(theorem):
     found = gb.verify(theorem, instances=1, key=7)

@@ -11,7 +11,7 @@ BY_ID = {theorem.id: theorem for theorem in THEOREMS}
 IN_PROBABILITY = ("zeroloss.lemmaD.7", "zeroloss.lemmaD.8")
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("theorem", each_theorem(THEOREMS))
 def test_theorem(theorem):
     found = gb.verify(theorem, instances=1, key=7)
