@@ -40,7 +40,7 @@ MAY_IMPORT = {
 FREE = {"limit", "theorems", "figures", "report", "cli", "torch", "__init__", "__main__"}
 MEETING = {
     *("_predict", "_compare", "_execute", "_check", "_verify", "_draw_verdicts"),
-    *("_foretold", "_weak_error", "_reading", "_carried_on"),
+    *("_foretold", "_weak_error", "_reading", "_carried_on", "_reproduced"),
 }
 
 
