@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import gradbias as gb
-from gradbias.numerics import counter
+from gradbias.numerics import counter_rng
 
 torch.set_num_threads(1)
 
@@ -82,7 +82,7 @@ def full_batch(setup: gb.Setup) -> TorchLoop:
 def minibatch(setup: gb.Setup, steps: int = 1000) -> TorchLoop:
     """SGD on the batches, and the label noise, that gradbias draws; from `steps` on they repeat."""
     X, Y = _data(setup)
-    noise, key = _noise(setup), counter.seed(setup.key)
+    noise, key = _noise(setup), counter_rng.seed(setup.key)
     batches = [noise.batch(setup.problem, key, k) for k in range(steps)]
     rows = [torch.tensor(batch.indices) for batch in batches]
     if batches[0].label_noise is None:
@@ -97,7 +97,7 @@ def minibatch(setup: gb.Setup, steps: int = 1000) -> TorchLoop:
 def fresh(setup: gb.Setup, drawn_by_torch: bool) -> TorchLoop:
     """SGD on samples that are new at every step, torch's own or those that gradbias draws."""
     problem: Any = setup.problem
-    noise, key = _noise(setup), counter.seed(setup.key)
+    noise, key = _noise(setup), counter_rng.seed(setup.key)
     size, (inputs, outputs) = noise.batch_size, problem.latent
     root, root_eps = torch.tensor(problem.root), torch.tensor(problem.root_eps)
     theta_star = torch.tensor(np.ascontiguousarray(problem.theta_star))

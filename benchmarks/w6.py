@@ -10,9 +10,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import gradbias as gb
+from gradbias._manifold.target import target_at
+from gradbias._manifold.third_derivative import pulled
 from gradbias.theory import manifold
-from gradbias.theory.manifold._target import target_at
-from gradbias.theory.manifold._third import pulled
 
 from .protocol import Check, seconds
 

@@ -7,8 +7,8 @@ import numpy as np
 
 import gradbias as gb
 from gradbias.dynamics import Gap, State, System
-from gradbias.dynamics._protocol import RUNNING
-from gradbias.numerics import counter
+from gradbias.dynamics.protocol import RUNNING
+from gradbias.numerics import counter_rng
 
 TOGETHER = 4096  # members that are stepped side by side: more would leave the cache
 
@@ -22,7 +22,7 @@ def ends(problem, net, params, dynamics, steps, members, measure, key=0):
 
     Members differ by their key alone, and every one is what `gb.simulate` makes of its key.
     """
-    keys = counter.fold(counter.seed(key), np.arange(members))
+    keys = counter_rng.fold(counter_rng.seed(key), np.arange(members))
     with gb.float64():
         stepper = dynamics.stepper(params, 0)
         drive, _ = dynamics.drive(0, None, steps, steps)

@@ -10,7 +10,7 @@ from fuzz import by_hand, closures, kinds
 from fuzz.__main__ import main, run
 from fuzz.kinds import KINDS, Wrong
 from fuzz.rounding import allowance
-from gradbias import _start
+from gradbias._engine import prepare
 from gradbias.reductions import reduce
 
 
@@ -47,7 +47,7 @@ def reduced_with_an_error(problem, net, params):
 
 @pytest.mark.parametrize(
     ("kind", "where", "name", "cases"),
-    [("closure", closures, "reduce", 40), ("descent", _start, "find_reduction", 8)],
+    [("closure", closures, "reduce", 40), ("descent", prepare, "find_reduction", 8)],
 )
 def test_a_reduced_run_that_is_off_by_a_millionth_is_found(kind, where, name, cases, monkeypatch):
     def outcomes():

@@ -1,4 +1,4 @@
-# What a type checker sees of the lazy face in __init__.py; a test keeps the two equal.
+# The one list of public names: `__init__.py` is made from it, and type checkers read it.
 
 from . import dynamics as dynamics
 from . import figures as figures
@@ -13,17 +13,17 @@ from . import symmetry as symmetry
 from . import testing as testing
 from . import theorems as theorems
 from . import theory as theory
-from ._check import check as check
-from ._compare import compare as compare
-from ._foretold import sweep as sweep
-from ._predict import predict as predict
-from ._run import Run as Run
-from ._run import load as load
-from ._setup import Setup as Setup
-from ._setup import Until as Until
-from ._simulate import simulate as simulate
-from ._verify import verify as verify
-from ._weak_error import weak_error as weak_error
+from ._engine.run import Run as Run
+from ._engine.run import load as load
+from ._engine.setup import Setup as Setup
+from ._engine.setup import Until as Until
+from ._engine.simulate import simulate as simulate
+from ._sweeps.sweep import sweep as sweep
+from ._verdicts.check import check as check
+from ._verdicts.compare import compare as compare
+from ._verdicts.predict import predict as predict
+from ._verdicts.verify import verify as verify
+from ._verdicts.weak_error import weak_error as weak_error
 from .dynamics import Descent as Descent
 from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow

@@ -17,6 +17,7 @@ import gradbias as gb
 from cases import case, data
 from ensemble import along, coarser, ends
 from gradbias.dynamics import gradient
+from gradbias.numerics import counter_rng
 
 LAWS = {
     "minibatch": lambda: gb.Minibatch(2),
@@ -311,7 +312,7 @@ def test_an_ensemble_member_is_a_simulation():
     with gb.float64():
         size = gb.Minibatch(1).kick_size(SMALL, NET, START)
         table = np.stack([
-            gb.noise.normal(gb.numerics.counter.stream(0, k, "Diffusion"), size) for k in range(20)
+            gb.noise.normal(counter_rng.stream(0, k, "Diffusion"), size) for k in range(20)
         ])[None]  # fmt: skip
     member = along(SMALL, NET, START, setup.dynamics, table, lambda p: p)
     for name, value in alone.final.items():
@@ -355,7 +356,7 @@ def test_an_own_law_on_parameters():
     run = gb.simulate(setup)
     wanted = {name: value.copy() for name, value in START.items()}
     for k in range(20):
-        z = gb.noise.normal(gb.numerics.counter.stream(0, k, "Diffusion"), (1,))[0]
+        z = gb.noise.normal(counter_rng.stream(0, k, "Diffusion"), (1,))[0]
         with gb.float64():
             grads = gradient(SMALL, NET, wanted)
         for name, value in wanted.items():

@@ -6,7 +6,7 @@ import pytest
 
 import gradbias as gb
 from gradbias.dynamics import gradient
-from gradbias.nets._base import as_matrix
+from gradbias.nets.base import as_matrix
 from gradbias.problems import Batch
 from gradbias.reductions import reduce
 

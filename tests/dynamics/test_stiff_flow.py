@@ -10,11 +10,11 @@ import scipy.integrate
 from jax.flatten_util import ravel_pytree
 
 import gradbias as gb
-from gradbias import _drive
-from gradbias._scales import unequal_scales
-from gradbias._start import start_of
-from gradbias.dynamics._curvature import shifted_solver, why_explicit
-from gradbias.dynamics._implicit import ORDER, implicit_step
+from gradbias._engine import host_loop
+from gradbias._engine.prepare import start_of
+from gradbias._engine.stiff_scales import unequal_scales
+from gradbias.dynamics._hessian_solve import shifted_solver, why_explicit
+from gradbias.dynamics._implicit_steps import ORDER, implicit_step
 from reference import linear_gradient
 
 SCALES = np.array([1.0, 10.0, 1000.0])
@@ -84,7 +84,7 @@ def test_members_that_are_stiff_and_others_are_what_they_are_alone(monkeypatch):
         np.testing.assert_allclose(
             data["theta"].sel(scale=scale), alone.data["theta"], rtol=0, atol=1e-10
         )
-    monkeypatch.setattr(_drive, "_next_calls", lambda calls, seconds: 77)
+    monkeypatch.setattr(host_loop, "_next_calls", lambda calls, seconds: 77)
     assert gb.sweep(build, {"scale": [1e-3, 1.0]}).identical(data)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gradbias._error_growth import BY_CHANCE, EXACT
+from gradbias._engine.error_growth import BY_CHANCE, EXACT
 from gradbias.numerics.linalg import spectral_bound as norm
 from gradbias.reductions import Reduction, reduce
 

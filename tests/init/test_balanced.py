@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gradbias as gb
-from gradbias.numerics.keys import generator
+from gradbias.numerics.host_rng import generator
 
 CHAINS = {
     "two layers": gb.TwoLayer(5, 3, 7),

@@ -5,7 +5,7 @@ import pytest
 
 import gradbias as gb
 from gradbias.init._orthogonal import random_frame
-from gradbias.numerics.keys import generator
+from gradbias.numerics.host_rng import generator
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias.numerics.keys import generator
+from gradbias.numerics.host_rng import generator
 
 # Square layers and one size, so that a shared stream would show entry by entry.
 SIZE = 120

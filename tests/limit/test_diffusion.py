@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import gradbias as gb
+from gradbias._manifold.target import target_at
 from gradbias.limit._drifts import tangent_drift
 from gradbias.limit._rank import space_of
 from gradbias.theory import manifold
 from gradbias.theory.manifold import Factor
-from gradbias.theory.manifold._target import target_at
 from limit.curves import density, diffused, distance
 
 TIMES = np.arange(20.0, 41.0, 2.0)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import gradbias as gb
+from gradbias._manifold.residuals import SAMPLES
+from gradbias._manifold.target import target_at
+from gradbias._manifold.third_derivative import pulled
 from gradbias.theory import manifold
-from gradbias.theory.manifold._residuals import SAMPLES
-from gradbias.theory.manifold._target import target_at
-from gradbias.theory.manifold._third import pulled
 
 NET = gb.MLP([3, 40, 2], "tanh")  # 242 parameters: above the size at which nothing is dense
 

@@ -9,7 +9,7 @@ import scipy.optimize
 
 import gradbias as gb
 from gradbias.limit._escape import has_no_minimum
-from gradbias.limit._ground import ground
+from gradbias.limit._fit_manifold import ground
 from gradbias.limit._landing import land
 from gradbias.limit._reasons import NO_MINIMUM, OUTWARDS, REASONS
 

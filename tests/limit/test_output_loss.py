@@ -10,14 +10,14 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import gradbias as gb
+from gradbias._manifold.target import target_at
 from gradbias.limit._drifts import tangent_drift
-from gradbias.limit._ground import AnyLoss, refuse_wide
+from gradbias.limit._fit_manifold import AnyLoss, refuse_wide
 from gradbias.limit._landing import land
 from gradbias.limit._output_loss import OutputLoss
 from gradbias.limit._rank import directions, space_of
 from gradbias.limit._reasons import NO_MINIMUM, NOT_FITTED
 from gradbias.theory.manifold import Factor
-from gradbias.theory.manifold._target import target_at
 
 
 def cross_entropy(outputs, y):

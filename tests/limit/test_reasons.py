@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import gradbias as gb
+from gradbias._manifold.target import target_at
 from gradbias.limit._kinks import jumps
-from gradbias.theory.manifold._target import target_at
 from limit.curves import on_the_ellipse
 from limit.test_limit import ONE, PROBLEM, START, X, Y, path, setup
 

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 import gradbias as gb
 from gradbias import noise
 from gradbias.dynamics import gradient
-from gradbias.numerics.counter import seed
+from gradbias.numerics.counter_rng import seed
 
 N, D = 5, 3
 

@@ -9,9 +9,9 @@ import pytest
 import gradbias as gb
 from gradbias import noise
 from gradbias.numerics.compilations import count_compilations
-from gradbias.numerics.counter import seed, stream
+from gradbias.numerics.counter_rng import seed, stream
 from gradbias.problems import Batch
-from gradbias.reductions._spectral import in_row_space
+from gradbias.reductions._row_space import in_row_space
 from noise.laws import (
     LAWS,
     Dropped,

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-from gradbias.numerics import programs
+from gradbias.numerics import program_keys
 from gradbias.numerics.fingerprint import Guards, Walk
 
 HEAD = "import collections, dataclasses, enum, functools, types\nimport jax\nimport jax.numpy as jnp\nimport numpy as np\nimport equinox as eqx\n"
@@ -117,13 +117,13 @@ def made(text):
 
 def key_of(f):
     """What programs are keyed by, twice: read, and looked at again."""
-    first = programs.code_key(f)
-    assert programs.code_key(f) == first
+    first = program_keys.code_key(f)
+    assert program_keys.code_key(f) == first
     return first
 
 
 def value_of(f):
-    with programs.keyed_by(f):
+    with program_keys.keyed_by(f):
         return np.asarray(f(np.ones(1)))
 
 
@@ -134,9 +134,9 @@ def test_every_change_is_noticed(name):
     space = made(text)
     f, before = space["f"], key_of(space["f"])
     assert np.all(value_of(f) == 2.0)
-    assert (id(f) in programs._KNOWN) == (name not in WALKED)
+    assert (id(f) in program_keys._KNOWN) == (name not in WALKED)
     if name not in WALKED:
-        assert programs._KNOWN[id(f)][2].unchanged() or name == "a cached property"
+        assert program_keys._KNOWN[id(f)][2].unchanged() or name == "a cached property"
     exec(change, space)
     assert not np.all(value_of(f) == 2.0)
     assert key_of(f) != before
@@ -144,12 +144,12 @@ def test_every_change_is_noticed(name):
 
 def test_what_has_not_changed_is_not_read_again(monkeypatch):
     space = made(CLASS + "def g(a): return A().g() * a\ndef f(a): return g(a)")
-    programs.code_key(space["f"])
-    monkeypatch.setattr(programs, "Walk", None)
-    programs.code_key(space["f"])
+    program_keys.code_key(space["f"])
+    monkeypatch.setattr(program_keys, "Walk", None)
+    program_keys.code_key(space["f"])
     space["A"].c = 3.0
     with pytest.raises(TypeError):
-        programs.code_key(space["f"])
+        program_keys.code_key(space["f"])
 
 
 def test_an_equal_value_in_its_place_leaves_the_key_as_it_is():
@@ -172,12 +172,12 @@ def test_an_address_that_is_used_again_is_not_taken_for_the_same_object():
 
 def test_functions_that_come_and_go_are_not_mixed_up():
     keys = []
-    for i in range(3 * programs.MOST_KNOWN):
+    for i in range(3 * program_keys.MOST_KNOWN):
         f = eval(f"lambda a: {i} * a")
-        keys.append(programs.code_key(f))
+        keys.append(program_keys.code_key(f))
         del f
     assert len(set(keys)) == len(keys)
-    assert len(programs._KNOWN) <= programs.MOST_KNOWN
+    assert len(program_keys._KNOWN) <= program_keys.MOST_KNOWN
 
 
 def test_a_built_in_that_is_replaced(monkeypatch):
@@ -236,7 +236,7 @@ def test_threads_that_change_what_is_looked_at():
     thread.start()
     try:
         for _ in range(300):
-            programs.code_key(space["f"])
+            program_keys.code_key(space["f"])
     except RuntimeError as error:  # of the walk: nothing was read
         assert "changed size" in str(error)
     finally:
@@ -344,10 +344,10 @@ def test_a_second_look_finds_what_a_walk_would_find(seeds):
         tangle = Tangle(seed)
         f = tangle.space["f"]
         for _ in range(60):
-            key = programs.code_key(f)
-            looked_at += id(f) in programs._KNOWN
+            key = program_keys.code_key(f)
+            looked_at += id(f) in program_keys._KNOWN
             keys.add(key)
-            assert programs.code_key(f) == key == {Walk().read("", f)}
+            assert program_keys.code_key(f) == key == {Walk().read("", f)}
             tangle.change()
     assert len(keys) > 10 * len(seeds)
     assert looked_at > 20 * len(seeds)

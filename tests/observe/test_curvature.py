@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias.numerics import spectra
+from gradbias.numerics import lanczos
 
 rng = np.random.default_rng(13)
 X = rng.standard_normal((4, 5))
@@ -116,10 +116,10 @@ def test_more_than_400_parameters_against_a_dense_solver(measure, draw, monkeypa
     for net in (gb.MLP([10, 40, 3], "tanh"), gb.Deep([10, 16, 16, 3]), gb.TwoLayer(10, 3, 60)):
         params = draw(net, scale=0.4)
         size = sum(a.size for a in params.values())
-        assert size > spectra.DENSE
+        assert size > lanczos.DENSE
         iterated = measure(gb.observe.sharpness, problem, net, params)
         with monkeypatch.context() as patch:
-            patch.setattr(spectra, "DENSE", size)
+            patch.setattr(lanczos, "DENSE", size)
             dense = measure(gb.observe.sharpness, problem, net, params)
         np.testing.assert_allclose(iterated, dense, rtol=1e-9)
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from gradbias.numerics import linalg, spectra
+from gradbias.numerics import lanczos, linalg
 
 D = 500
 rng = np.random.default_rng(17)
@@ -28,7 +28,7 @@ SPECTRA = {
 
 @jax.jit
 def largest(matrix):
-    return spectra.lanczos(lambda v: matrix @ v, D)
+    return lanczos.lanczos(lambda v: matrix @ v, D)
 
 
 @pytest.mark.parametrize("name", SPECTRA)
@@ -60,5 +60,5 @@ def test_no_digits_that_nobody_can_vouch_for():
 def test_one_rank_threshold(shape, scale):
     s = scale * np.array([1.0, 1e-3, 8.0000001 * 2.0**-52, 8 * 2.0**-52, 0.0])[: min(shape)]
     with jax.enable_x64(True):
-        rank = int(spectra.numerical_rank(jax.numpy.asarray(s), shape))
+        rank = int(lanczos.numerical_rank(jax.numpy.asarray(s), shape))
     assert rank == int(np.sum(s > linalg.rank_threshold(s, shape)))

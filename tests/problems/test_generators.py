@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gradbias as gb
 from gradbias import problems
-from gradbias.numerics.keys import generator
+from gradbias.numerics.host_rng import generator
 from gradbias.problems import Batch
 
 # Each generator at the size of its paper, with the n, d, k and n·weight that it must have.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gradbias as gb
-from gradbias.numerics.keys import generator
+from gradbias.numerics.host_rng import generator
 from gradbias.problems import Batch
 
 EPS = np.finfo(float).eps

@@ -6,12 +6,7 @@ import scipy.stats
 
 import gradbias as gb
 from gradbias.reductions import Frame, reduce, rounded
-from gradbias.reductions._closure import (
-    _extended,
-    _span,
-    closed,
-    invariant_bases,
-)
+from gradbias.reductions._closure import _extended, _span, closed, invariant_bases
 
 
 def problem(n=10, d=30):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias._error_growth import EXACT
-from gradbias._progress import Progress
-from gradbias._simulate import run_members
-from gradbias._start import start_of
+from gradbias._engine.error_growth import EXACT
+from gradbias._engine.prepare import start_of
+from gradbias._engine.progress import Progress
+from gradbias._engine.simulate import run_members
 from gradbias.numerics.linalg import spectral_bound as norm
-from gradbias.reductions import reduce
-from gradbias.reductions._growth import Growth, largest_between
+from gradbias.reductions import largest_between, reduce
+from gradbias.reductions._growth_bound import Growth
 
 EYE = gb.Regression.half_sum(np.eye(2), np.diag([1.0, 0.8]))
 

@@ -9,7 +9,7 @@ import scipy.integrate
 import gradbias as gb
 from gradbias import symmetry
 from gradbias.reductions import reduce
-from gradbias.symmetry._coordinates import coordinates
+from gradbias.symmetry._run_coordinates import coordinates
 from reference import linear_gradient
 from symmetry.small_nets import ravel, unravel
 

@@ -8,7 +8,7 @@ import scipy.optimize
 
 import gradbias as gb
 from gradbias import symmetry
-from gradbias.numerics.exponentials import joint_balance
+from gradbias.numerics.balance_roots import joint_balance
 from gradbias.theory import symmetry as ts
 
 RNG = np.random.default_rng(1)

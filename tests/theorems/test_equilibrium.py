@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 import gradbias as gb
-from gradbias._predict import Prediction
+from gradbias._verdicts.predict import Prediction
 from gradbias.theorems.equilibrium import THEOREMS
 from gradbias.theory import symmetry as theory
 from theorem_cases import each_theorem

@@ -8,8 +8,8 @@ import pytest
 import gradbias as gb
 from gradbias import theorems as th
 from gradbias.theorems import imbalance
-from gradbias.theorems.imbalance import _cases as cases
 from gradbias.theorems.imbalance import _facts as facts
+from gradbias.theorems.imbalance import _instances as cases
 from theorem_cases import each_theorem
 
 THEOREMS = {theorem.id: theorem for theorem in imbalance.THEOREMS}
@@ -49,9 +49,9 @@ def expected(theorem, setup):
 
 def judged(theorem, setup):
     """Quantity → verdict, of one theorem on one setup."""
-    from gradbias._compare import judge_runs
-    from gradbias._execute import execute
-    from gradbias._predict import Prediction
+    from gradbias._verdicts.compare import judge_runs
+    from gradbias._verdicts.predict import Prediction
+    from gradbias._verdicts.runs import execute
 
     chosen = THEOREMS[theorem]
     checked = chosen.check(setup)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias.theorems.rank1 import _cases, _gap_law, _sgd_limit, _theorem3
+from gradbias.theorems.rank1 import _instances, _sgd_gap, _sgd_limit, _theorem3
 from gradbias.theory import alleviation_terms, balanced_sde, sde_coefficients
 
 SIX = [(2, 0.1), (2, 1.0), (3, 0.1), (3, 1.0), (4, 0.1), (4, 1.0)]
@@ -14,13 +14,13 @@ SIX = [(2, 0.1), (2, 1.0), (3, 0.1), (3, 1.0), (4, 0.1), (4, 1.0)]
 @pytest.mark.parametrize("dynamics", [gb.Descent(0.01), gb.Descent(0.01, gb.Minibatch(1))])
 def test_the_law_of_the_gap_along_20_000_steps(dynamics):
     """Labels with noise of their own: minibatches never come to rest, and the gap keeps moving."""
-    setup = _gap_law.short(3, dynamics, gb.Until(steps=20_000), np.linspace(0, 20_000, 11))
+    setup = _sgd_gap.short(3, dynamics, gb.Until(steps=20_000), np.linspace(0, 20_000, 11))
     noisy = np.ravel(setup.problem.labels) + 0.3
     X = np.vstack([setup.problem.X, setup.problem.X[:1] * 1.1])
     setup = setup.replace(problem=gb.Regression.mean(X, np.append(noisy, -1.0)))
     run = gb.simulate(setup)
-    told = _gap_law.grown(setup, {"run": run})
-    for name, seen in _gap_law.seen_gap({"run": run}).items():
+    told = _sgd_gap.grown(setup, {"run": run})
+    for name, seen in _sgd_gap.seen_gap({"run": run}).items():
         assert gb.theorems.difference(told[name], gb.theorems.measured(seen)).error < 1e-12, name
     assert run.data["gap"].values[-1, 0] > 1e-3
 
@@ -51,7 +51,7 @@ def test_the_error_of_the_told_end_falls_with_the_step():
     errors = []
     for lr in (0.016, 0.004):
         moves = gb.Descent(lr, gb.Minibatch(2))
-        setup = _cases.rank1(2, 0.7, moves, until=_gap_law.LONG, save_at=[0])
+        setup = _instances.rank1(2, 0.7, moves, until=_sgd_gap.LONG, save_at=[0])
         told = _sgd_limit.told_limit(setup).claims["gap"].value
         gaps = []
         for key in range(5):
@@ -280,6 +280,6 @@ def test_more_samples_than_inputs_leave_nothing_to_choose():
     start = gb.init.balanced(net, 0.5 * rng.normal(size=4))
     moves = gb.Descent(0.02, gb.Minibatch(2))
     setup = gb.Setup(data, net, start, moves, gb.Until(gap=1e-24, steps=50_000))
-    assert all(checked.met for checked in _gap_law.SAME.check(setup))
+    assert all(checked.met for checked in _sgd_gap.SAME.check(setup))
     run = gb.simulate(setup)
     assert np.allclose(run.theta, data.min_norm, rtol=1e-8)

@@ -8,8 +8,8 @@ import pytest
 import gradbias as gb
 from gradbias import theorems as th
 from gradbias.theorems import spectral
-from gradbias.theorems.spectral import _cases as cases
-from gradbias.theorems.spectral._drift import drift
+from gradbias.theorems.spectral import _instances as cases
+from gradbias.theorems.spectral._finite_step import drift
 from theorem_cases import each_theorem
 
 IDS = [theorem.id for theorem in spectral.THEOREMS]

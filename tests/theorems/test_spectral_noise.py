@@ -5,14 +5,14 @@ import pytest
 
 import gradbias as gb
 from gradbias.theorems import spectral
-from gradbias.theorems.spectral import _label_noise, _noise_cases, _noise_evidence
-from gradbias.theory._noise_paths import _stepper
+from gradbias.theorems.spectral import _errata_noise, _instances_noise, _label_noise
 from gradbias.theory.noise_only import (
     noise_only_lyapunov,
     noise_only_moments,
     noise_only_paths,
     noise_only_step,
 )
+from gradbias.theory.noise_only._paths import _stepper
 
 SLOW = [theorem for theorem in spectral.THEOREMS if theorem.slow]
 
@@ -190,7 +190,7 @@ def test_bad_input_is_named(change, words):
 
 def test_the_printed_mean_of_the_commutator_is_refuted():
     """From W = I, a = 0 it would be 0 for ever; for d = 2 it is near its limit 0.48 at t = 1."""
-    found = _noise_evidence.mean_commutator(0)
+    found = _errata_noise.mean_commutator(0)
     assert found.z is not None and found.z > 30
     assert found.printed == pytest.approx(0.4656, abs=4 * found.printed / found.z)
 
@@ -214,7 +214,7 @@ def test_angles_close_and_the_largest_singular_value_does_not_always_grow():
 
 
 def test_near_misses_say_what_is_missing():
-    setup = _noise_cases.training(1)
+    setup = _instances_noise.training(1)
     told = gb.predict(setup, "spectral.noise.*")
     assert told["spectral.noise.slow"].value["W2"] > 0
     assert "not true that noise outweighs the gradient" in told.why_not("spectral.noise.collapse")

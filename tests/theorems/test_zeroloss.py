@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias.theorems.zeroloss import THEOREMS, _cases, _diagonal, _recovery, _steps
+from gradbias.theorems.zeroloss import THEOREMS, _instances, _section_6_1, _steps, _thms_6_6_6_7
 from theorem_cases import each_theorem
 
 BY_ID = {theorem.id: theorem for theorem in THEOREMS}
@@ -52,20 +52,20 @@ def test_minibatches_are_no_label_noise(known):
 
 
 def test_a_zero_in_the_start_is_a_near_miss(known):
-    start = {**_cases.start(0), "u": np.zeros(_cases.D)}
-    told = gb.predict(_cases.diagonal_flow(0, params=start), only="zeroloss.lemma6.*")
+    start = {**_instances.start(0), "u": np.zeros(_instances.D)}
+    told = gb.predict(_instances.diagonal_flow(0, params=start), only="zeroloss.lemma6.*")
     assert len(told) == 0
     assert "no coordinate of u or v starts at zero (6" in told.why_not("zeroloss.lemma6.3")
 
 
 def test_a_flow_that_does_not_arrive_is_refused(known):
     """Zeros in the start keep one sign; labels that need the other one are never fitted."""
-    told = gb.predict(_diagonal.wrong_signs(0), only="zeroloss.eq9")
+    told = gb.predict(_section_6_1.wrong_signs(0), only="zeroloss.eq9")
     assert "gradient flow reaches the manifold" in told.why_not("zeroloss.eq9")
 
 
 def test_dependent_gradients_are_a_near_miss_of_the_dimension(known):
-    told = gb.predict(_cases.tanh_flow(0, doubled=True), only="zeroloss.dimension")
+    told = gb.predict(_instances.tanh_flow(0, doubled=True), only="zeroloss.dimension")
     assert "gradients of the outputs are independent" in told.why_not("zeroloss.dimension")
 
 
@@ -77,7 +77,7 @@ def test_many_parameters_are_not_differentiated_by_differences(known):
 
 
 def test_too_few_samples_for_recovery(known):
-    setup = _recovery.sparse_flow((6, 40, 3), "boolean", 0)
+    setup = _thms_6_6_6_7.sparse_flow((6, 40, 3), "boolean", 0)
     words = gb.predict(setup, only="zeroloss.lemmaD.7").why_not("zeroloss.lemmaD.7")
     assert "there are enough samples for the sparsity" in words
 

@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from gradbias.torch._curvature import hessian_trace, sharpness  # noqa: E402
-from gradbias.torch._hessian import Hessian  # noqa: E402
+from gradbias.torch._measure.curvature import hessian_trace, sharpness  # noqa: E402
+from gradbias.torch._measure.hessian import Hessian  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -5,9 +5,9 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from gradbias.torch._batches import held, leaves, mapped, part, size  # noqa: E402
-from gradbias.torch._measuring import trainable, undisturbed  # noqa: E402
-from gradbias.torch._probe import check_repeatable  # noqa: E402
+from gradbias.torch._measure.batches import held, leaves, mapped, part, size  # noqa: E402
+from gradbias.torch._measure.repeatable import check_repeatable  # noqa: E402
+from gradbias.torch._measure.undisturbed import trainable, undisturbed  # noqa: E402
 
 torch.set_num_threads(1)
 X, Y = torch.randn(6, 3), torch.randn(6, 2)

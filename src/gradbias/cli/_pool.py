@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from typing import Any, TypeVar
 
-from .._pool import own_pool
+from .._sweeps.process_pool import own_pool
 
 T = TypeVar("T")
 

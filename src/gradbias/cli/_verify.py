@@ -16,7 +16,7 @@ WIDTHS = (27, 10, 9)
 
 def run(what: str, instances: int, key: int, jobs: int, file: Path | None) -> int:
     """Verify, print, write; returns the exit code."""
-    from .._verify import Row, Verification, quick
+    from .._verdicts.verify import Row, Verification, quick
     from ..theorems import find
 
     theorems = _theorems(what)
@@ -73,7 +73,7 @@ def _of_one(*task: Any) -> list[Any]:
 
 def _one_by_one(name: str, what: str, instances: int, key: int) -> Iterator[Any]:
     """The rows of one theorem, which a process of the pool may not know yet."""
-    from .._verify import rows_of
+    from .._verdicts.verify import rows_of
     from ..theorems import known
 
     if what.endswith(".py") and name not in known():
@@ -82,7 +82,7 @@ def _one_by_one(name: str, what: str, instances: int, key: int) -> Iterator[Any]
 
 
 def _show(row: Any) -> None:
-    from .._verify import cells
+    from .._verdicts.verify import cells
 
     name, what, error, allowed, word = cells(row)
     head = "  ".join(t.ljust(w) for t, w in zip((name, error, allowed), WIDTHS, strict=True))

@@ -7,9 +7,9 @@ and need double precision (`with gb.float64():`).
 from ._descent import Descent
 from ._diffusion import Diffusion
 from ._flow import Flow
-from ._gradient import gradient
-from ._protocol import Dynamics, Gap, State, Stepper, System
+from ._gradient import decayed, gradient
 from ._schedules import Piecewise, piecewise
+from .protocol import Dynamics, Gap, State, Stepper, System
 
 __all__ = [
     "Descent",
@@ -21,6 +21,7 @@ __all__ = [
     "State",
     "Stepper",
     "System",
+    "decayed",
     "gradient",
     "piecewise",
 ]

@@ -8,11 +8,11 @@ import numpy as np
 
 from ..nets import Net
 from ..noise import DataNoise, Noise
-from ..numerics import checks, counter
+from ..numerics import checks, counter_rng
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
-from ._protocol import Dynamics, State, Stepper, System
 from ._schedules import Schedule, elapsed, rates, steps_for
+from .protocol import Dynamics, State, Stepper, System
 
 LOOKAHEAD = 20_000  # steps whose learning rates are checked before a run starts
 TABLE = 4096  # learning rates handed over at a time when they change from step to step
@@ -136,7 +136,7 @@ class Descent(Dynamics):
 
     def stepper(self, params, key: int) -> DescentStepper:
         return DescentStepper(
-            key=counter.seed(key),
+            key=counter_rng.seed(key),
             noise=self.noise,
             momentum=_or_none(self.momentum),
             weight_decay=_or_none(self.weight_decay),

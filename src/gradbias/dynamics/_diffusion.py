@@ -8,10 +8,10 @@ import numpy as np
 
 from ..nets import Net
 from ..noise import Noise, Replay, Spread
-from ..numerics import checks, counter
+from ..numerics import checks, counter_rng
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
-from ._protocol import Dynamics, State, Stepper, System
+from .protocol import Dynamics, State, Stepper, System
 
 
 class DiffusionStepper(Stepper):
@@ -40,7 +40,7 @@ class DiffusionStepper(Stepper):
         def step(k, carry):
             params, sums, slopes = carry
             slopes = system.add_slope(slopes, params, self.dt)
-            z = counter.normal(counter.stream(self.key, k, "Diffusion"), size)
+            z = counter_rng.normal(counter_rng.stream(self.key, k, "Diffusion"), size)
             return *self.step(system, spread, params, sums, z), slopes
 
         carry = (state.params, state.sums, state.slopes)
@@ -96,7 +96,7 @@ class Diffusion(Dynamics):
 
     def stepper(self, params, key: int) -> DiffusionStepper:
         decay = self.weight_decay if self.weight_decay != 0 else None
-        return DiffusionStepper(counter.seed(key), self.noise, self.lr, self.dt, decay)
+        return DiffusionStepper(counter_rng.seed(key), self.noise, self.lr, self.dt, decay)
 
     def in_basis(self, basis: np.ndarray) -> "Diffusion | None":
         noise = self.noise.in_basis(basis)

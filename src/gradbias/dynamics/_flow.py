@@ -13,12 +13,12 @@ import numpy as np
 from ..nets import Net
 from ..numerics import checks
 from ..problems import Problem
-from ._curvature import nothing_grows, why_explicit
 from ._gradient import decayed, gradient, need_expectation
-from ._implicit import ORDER as IMPLICIT_ORDER
-from ._implicit import implicit_step
-from ._protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
+from ._hessian_solve import nothing_grows, why_explicit
+from ._implicit_steps import ORDER as IMPLICIT_ORDER
+from ._implicit_steps import implicit_step
 from ._tolerance import Tolerance, first_size, next_size
+from .protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 
 if TYPE_CHECKING:
     import diffrax

@@ -5,11 +5,11 @@ from typing import Any
 import jax
 
 from ..nets import LinearNet, Net
-from ..nets._base import ChainNet, as_matrix, product
+from ..nets.base import ChainNet, as_matrix, product
 from ..numerics.precision import require_float64
 from ..problems import Batch, Population, Problem
-from ..problems._base import Quadratic
 from ..problems._batch import weighted
+from ..problems.base import Quadratic
 
 
 def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
-from ..numerics.modules import Module
-from ._units import unit_sizes
+from ..numerics.pytrees import Module
+from ._unit_sizes import unit_sizes
 
 ABSOLUTE = 1e-11  # of what is smallest: layers at the start, units as they are
 TINY = 1e-300  # an error of zero is none, also where zero is allowed

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ._protocol import System
+from .protocol import System
 
 Solve = Callable[[Any], Any]
 

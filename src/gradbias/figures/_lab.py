@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .._checksum import Damaged, with_checksum, without_checksum
-from .._foretold import sweep
-from .._run import Run
-from .._setup import Setup
-from .._simulate import simulate
-from .._version import source_version
+from .._engine.run import Run
+from .._engine.setup import Setup
+from .._engine.simulate import simulate
+from .._sweeps.sweep import sweep
+from ..numerics.checksum import Damaged, with_checksum, without_checksum
+from ..numerics.source_version import source_version
 from ._figure import Figure, Settings
 
 ENGINE = "h5netcdf"

@@ -10,7 +10,7 @@ from typing import Any
 import xarray as xr
 
 from .. import __version__
-from .._shown import lines_of
+from .._text.table import lines_of
 from ..plot import size, style
 from ._figure import Figure, Seen, Settings
 from ._files import write

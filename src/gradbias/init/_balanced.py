@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..nets import Deep, Net, Rank1, TwoLayer
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ..numerics.linalg import SVD, norm, rank_threshold
 from ..problems import QuadraticProblem
 from ._orthogonal import random_frame

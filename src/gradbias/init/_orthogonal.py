@@ -4,7 +4,7 @@ import numpy as np
 
 from ..nets import Net
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ._params import Params, two_layers
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..nets import MLP, Deep, Net, NormalisedA, NormalisedB, Rank1, TwoLayer
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ._params import Params, biases_of, each, is_net, shapes_of, two_layers
 
 

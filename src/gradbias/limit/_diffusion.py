@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ..dynamics._protocol import AT_REST, RUNNING, State, Stepper, System
+from .._manifold.covariance import Factor, Scaled, Sigma
+from .._manifold.normal_space import length
+from .._manifold.target import Target
+from ..dynamics.protocol import AT_REST, RUNNING, State, Stepper, System
 from ..noise import Isotropic, Noise, Spread
-from ..numerics import counter
-from ..theory.manifold._sigma import Factor, Scaled, Sigma
-from ..theory.manifold._space import length
-from ..theory.manifold._target import Target
+from ..numerics import counter_rng
 from ._drifts import tangent_drift
-from ._ground import Ground, ground
+from ._fit_manifold import Ground, ground
 from ._kinks import jumps
 from ._landing import REACHED, Landed, land, retract, size
 from ._rank import keeps_rank, space_of
@@ -62,7 +62,7 @@ class LimitDiffusionStepper(Stepper):
 
         def step(k, carry):
             flat, sums, code = carry
-            z = counter.normal(counter.stream(self.key, k, "Limit"), shape)
+            z = counter_rng.normal(counter_rng.stream(self.key, k, "Limit"), shape)
             new, ended = self._step(system, loss, spread, memory.landed.rank, flat, z)
             moves = (ended == RUNNING) & (code == RUNNING)
             # The step as descent sees it: −dt times this gradient.

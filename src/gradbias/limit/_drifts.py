@@ -4,12 +4,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..noise import Spread
-from ..noise._spread import FreshSpread, SampleSpread
-from ..theory.manifold._sigma import Sigma
-from ..theory.manifold._space import NormalSpace
-from ..theory.manifold._target import Target
-from ..theory.manifold._third import pulled, rows_as_pairs, twice_sums
+from .._manifold.covariance import Sigma
+from .._manifold.normal_space import NormalSpace
+from .._manifold.target import Target
+from .._manifold.third_derivative import pulled, rows_as_pairs, twice_sums
+from ..noise import FreshSpread, SampleSpread, Spread
 
 
 def normal_drift(target: Target, flat, space: NormalSpace, covariance) -> Any:

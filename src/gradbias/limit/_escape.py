@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._manifold.normal_space import length
+from .._manifold.target import Target
 from ..nets import MLP
 from ..problems import Samples
-from ..theory.manifold._space import length
-from ..theory.manifold._target import Target
 
 FACTORS = 2.0 ** np.arange(-10, 20.5, 0.5)  # of the outputs
 SMALL = 1e-4  # of the slope at the first factor: the loss falls no more

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..dynamics._protocol import AT_REST, RUNNING, State, Stepper, System
+from .._manifold.normal_space import length
+from .._manifold.target import Target
+from ..dynamics.protocol import AT_REST, RUNNING, State, Stepper, System
 from ..noise import DataNoise
-from ..theory.manifold._space import length
-from ..theory.manifold._target import Target
 from ._drifts import covariance_of_data, normal_drift
-from ._ground import Ground, ground
+from ._fit_manifold import Ground, ground
 from ._kinks import jumps
 from ._landing import BESIDE, Landed, land, size
 from ._rank import keeps_rank, space_of

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..theory.manifold._space import length
-from ..theory.manifold._target import Target
+from .._manifold.normal_space import length
+from .._manifold.target import Target
 
 HALVINGS = 24  # of the segment: what is smooth changes by 6e-8 of what it does along all of it
 JUMP = 1e-3  # of the Hessian: a larger change over so short a way is a jump

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics._protocol import RUNNING
-from ..theory.manifold._flow import Flowing, flow_until, start
-from ..theory.manifold._space import NormalSpace, length, mismatch
-from ..theory.manifold._target import Target
+from .._manifold.gradient_flow import Flowing, flow_until, start
+from .._manifold.normal_space import NormalSpace, length, mismatch
+from .._manifold.target import Target
+from ..dynamics.protocol import RUNNING
 from ._escape import has_no_minimum
 from ._kinks import jumps
 from ._rank import directions, is_clear, largest, space_of

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..theory.manifold._space import NormalSpace, decompose, hessian_rows, masked
-from ..theory.manifold._target import Target
+from .._manifold.normal_space import NormalSpace, decompose, hessian_rows, masked
+from .._manifold.target import Target
 
 SMALL = 10_000  # numbers in a Jacobian that one call of LAPACK decomposes
 # Singular values of J, or eigenvalues of the Hessian, relative to the largest one: the least that

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..dynamics._protocol import AT_REST
+from ..dynamics.protocol import AT_REST
 
 (
     NO_MINIMUM,

@@ -1,12 +1,12 @@
 """Nets: how parameters make a predictor. Parameters are plain dicts with readable names."""
 
-from ._base import ChainNet, LinearNet, Net
 from ._chains import Deep, TwoLayer
 from ._diagonal import Diagonal
 from ._functions import FunctionNet, general, linear
 from ._mlp import MLP
 from ._normalised import NormalisedA, NormalisedB
 from ._rank1 import Rank1
+from .base import ChainNet, LinearNet, Net
 
 __all__ = [
     "MLP",

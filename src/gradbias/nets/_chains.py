@@ -6,10 +6,10 @@ from typing import Any
 
 import equinox as eqx
 
+from .._generators.mixing import pair
+from .._generators.symmetry import Symmetry
 from ..numerics import checks
-from ._base import ChainNet, Shapes
-from ._mixings import pair
-from ._symmetries import Symmetry
+from .base import ChainNet, Shapes
 
 
 class TwoLayer(ChainNet):

@@ -4,10 +4,10 @@ from typing import Any
 
 import equinox as eqx
 
+from .._generators.mixing import hyperbolic
+from .._generators.symmetry import Symmetry
 from ..numerics import checks
-from ._base import LinearNet, Shapes
-from ._mixings import hyperbolic
-from ._symmetries import Symmetry
+from .base import LinearNet, Shapes
 
 
 class Diagonal(LinearNet):

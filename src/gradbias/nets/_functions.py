@@ -5,7 +5,7 @@ from typing import Any
 
 import equinox as eqx
 
-from ._base import LinearNet, Net, Shapes
+from .base import LinearNet, Net, Shapes
 
 
 class FunctionLinear(LinearNet):

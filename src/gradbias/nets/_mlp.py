@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._generators.mixing import pair
+from .._generators.symmetry import Symmetry, neurons
 from ..numerics import checks
-from ._base import Net, Shapes
 from ._chains import sizes
-from ._mixings import pair
-from ._symmetries import Symmetry, neurons
+from .base import Net, Shapes
 
 ACTIVATIONS = {
     "relu": jax.nn.relu,

@@ -8,9 +8,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._generators.symmetry import Symmetry, scaling
 from ..numerics import checks
-from ._base import Net, Shapes
-from ._symmetries import Symmetry, scaling
+from .base import Net, Shapes
 
 
 class NormalisedA(Net):

@@ -5,10 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._generators.mixing import pair
+from .._generators.symmetry import Symmetry, rescaling
 from ..numerics import checks
-from ._base import ChainNet, Shapes
-from ._mixings import pair
-from ._symmetries import Symmetry, rescaling
+from .base import ChainNet, Shapes
 
 
 class Rank1(ChainNet):

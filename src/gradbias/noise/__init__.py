@@ -5,7 +5,7 @@ functions below, not with jax.random: they are a hundred times cheaper inside a 
 in NumPy and in jax.
 """
 
-from ..numerics.counter import fold, integers, normal, sign, subset, uniform
+from ..numerics.counter_rng import fold, integers, normal, sign, subset, uniform
 from ._base import Noise
 from ._data import DataNoise
 from ._isotropic import Isotropic
@@ -13,16 +13,18 @@ from ._label_noise import LabelNoise
 from ._minibatch import Minibatch
 from ._parameter import ParameterNoise
 from ._replay import Replay
-from ._spread import Spread
+from ._spread import FreshSpread, SampleSpread, Spread
 
 __all__ = [
     "DataNoise",
+    "FreshSpread",
     "Isotropic",
     "LabelNoise",
     "Minibatch",
     "Noise",
     "ParameterNoise",
     "Replay",
+    "SampleSpread",
     "Spread",
     "fold",
     "integers",

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..nets import Net
-from ..numerics.modules import Value
 from ..numerics.precision import host, require_float64
+from ..numerics.pytrees import Value
 from ..problems import Batch, Problem
 from ._spread import Spread
 
@@ -33,7 +33,7 @@ class Noise(Value):
 
         Args:
             problem: what is fitted, reduced or not.
-            key: of the run: an integer, or `numerics.counter.seed` of it.
+            key: of the run: an integer, or `numerics.counter_rng.seed` of it.
             step: a whole number; may be traced.
         """
 

@@ -9,7 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ..nets import Net
-from ..nets._base import as_matrix
+from ..nets.base import as_matrix
 from ..numerics import checks
 from ..problems import Batch, Problem
 from ._spread import Spread, refuse_labels, refuse_nonlinear

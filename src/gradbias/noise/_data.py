@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
-from ..numerics.counter import normal, stream
+from ..numerics.counter_rng import normal, stream
 from ..numerics.precision import host, require_float64
 from ..problems import Batch, Problem
 from ..problems._population import Fresh

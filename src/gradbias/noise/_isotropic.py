@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..nets import Net
 from ..numerics import checks
-from ..numerics.counter import fold, normal
+from ..numerics.counter_rng import fold, normal
 from ..problems import Problem
 from ._covariance import checked, refuse_size
 from ._parameter import ParameterNoise

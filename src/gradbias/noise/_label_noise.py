@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from ..numerics import checks
-from ..numerics.counter import normal, sign
+from ..numerics.counter_rng import normal, sign
 from ..problems import Batch, Problem
 from ._data import DataNoise
 from ._sampling import centred, check_batch, hits, is_flag, rows, weight_variance

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..nets import Net
-from ..numerics.counter import stream
+from ..numerics.counter_rng import stream
 from ..numerics.precision import host
 from ..problems import Problem
 from ._base import Noise

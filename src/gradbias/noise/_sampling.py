@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.counter import integers, subset
+from ..numerics.counter_rng import integers, subset
 from ..problems import Problem
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..nets import LinearNet, Net
-from ..nets._base import as_matrix
+from ..nets.base import as_matrix
 from ..problems import Batch, Regression
 from ..problems._regression import Rows
 

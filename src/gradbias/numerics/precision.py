@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-from .programs import keyed_by
+from .program_keys import keyed_by
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,17 +1,18 @@
 """Observables: named measurements f(problem, net, params) at saved states."""
 
 from ._balance import gap, imbalance, imbalance_of, pair_imbalance
-from ._base import Observable
 from ._charges import charge_drift, charges
 from ._curvature import hessian_trace, sharpness
 from ._interpolators import interpolator_dimension
 from ._predictor import distance_to, loss, params, theta
 from ._record import as_observable, named
-from ._running import running
+from ._running import Running, running
 from ._spectra import effective_rank, singular_values
+from .base import Observable
 
 __all__ = [
     "Observable",
+    "Running",
     "as_observable",
     "charge_drift",
     "charges",

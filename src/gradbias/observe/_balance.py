@@ -9,7 +9,7 @@ import numpy as np
 from ..nets import ChainNet, Rank1, TwoLayer
 from ..numerics import checks
 from ..problems import QuadraticProblem
-from ._base import Measurement, Observable, refuse
+from .base import Measurement, Observable, refuse
 
 
 class Imbalance(Observable):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ._base import Measurement, Observable, refuse
 from ._running import running
+from .base import Measurement, Observable, refuse
 
 
 class Charges(Observable):

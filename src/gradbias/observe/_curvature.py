@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..nets import Deep, Rank1, TwoLayer
-from ..numerics import spectra
+from ..numerics import lanczos
 from ..problems import Population, Regression
-from ._base import Measurement, Observable
 from ._predictor import loss_value, need_loss
+from .base import Measurement, Observable
 
 _BATCH = 32  # basis vectors pushed through the Hessian at once
 
@@ -35,7 +35,7 @@ class Sharpness(Observable):
 
     def __call__(self, problem, net, params) -> Any:
         product, size = hessian_product(problem, *narrow(net, params))
-        return spectra.largest_eigenvalue(product, size)
+        return lanczos.largest_eigenvalue(product, size)
 
 
 class HessianTrace(Observable):
@@ -68,7 +68,7 @@ class HessianTrace(Observable):
         return jnp.sum(jax.lax.map(diagonal, jnp.arange(size), batch_size=_BATCH))
 
 
-def hessian_product(problem, net, params) -> tuple[spectra.MatVec, int]:
+def hessian_product(problem, net, params) -> tuple[lanczos.MatVec, int]:
     """The Hessian as an operator on flat parameters, and its size; linearised once."""
     flat, unravel = ravel_pytree(params)
     gradient = jax.grad(lambda p: loss_value(problem, net, unravel(p)))

@@ -9,10 +9,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ..nets import Deep, LinearNet, Rank1, TwoLayer
-from ..numerics import spectra
+from ..numerics import lanczos
 from ..numerics.linalg import thin_svd
 from ..problems import QuadraticProblem
-from ._base import Measurement, Observable, refuse
+from .base import Measurement, Observable, refuse
 
 _LARGEST = 2 * 10**8  # entries of a Jacobian, 1.6 GB
 
@@ -57,7 +57,7 @@ class OnInputs(eqx.Module):
         else:
             _check_size(len(self.rows) * problem.k * flat.size)
             jacobian = _jacobian(net, self.rows, flat, unravel)
-        rank = spectra.numerical_rank(spectra.singular_values(jacobian), jacobian.shape)
+        rank = lanczos.numerical_rank(lanczos.singular_values(jacobian), jacobian.shape)
         return flat.size - rank.astype(flat.dtype)
 
 

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..nets import LinearNet
 from ..numerics import checks
+from ..numerics.pytrees import named_leaves
 from ..problems import Population, QuadraticProblem
-from ._base import Measurement, Observable, OfPredictor, refuse
+from .base import Measurement, Observable, OfPredictor, refuse
 
 
 class Theta(OfPredictor):
@@ -123,14 +123,6 @@ def need_loss(observable: Observable, problem, net) -> None:
     """Refuse the one pair whose loss is an expectation that nobody can compute."""
     if isinstance(problem, Population) and not isinstance(net, LinearNet):
         refuse(observable, "finite data, or a linear net on a Population", net)
-
-
-def named_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """The leaves of a PyTree with a readable name each: W1, layers_0_weight."""
-    return [
-        (jax.tree_util.keystr(path, simple=True, separator="_"), leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    ]
 
 
 theta = Theta()

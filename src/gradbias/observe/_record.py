@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ._base import Function, Measurement, Observable
+from .base import Function, Measurement, Observable
 
 Record = Mapping[str, Observable | Measurement] | Sequence[Observable | Measurement] | Measurement
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._base import Measurement, Observable
+from .base import Measurement, Observable
 
 Increment = Callable[[Any, Any, Any, Any, Any], Any]
 

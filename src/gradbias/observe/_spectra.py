@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax.scipy.special import entr
 
 from ..nets import LinearNet
-from ..numerics import spectra
-from ._base import Measurement, Observable
+from ..numerics import lanczos
 from ._predictor import need_linear
+from .base import Measurement, Observable
 
 
 class SingularValues(Observable):
@@ -139,4 +139,4 @@ def _values(observable: Spectral, problem, net, params) -> Any:
     _check_axes(observable, matrix.shape)
     if matrix.ndim < 2:
         return jnp.linalg.norm(jnp.atleast_1d(matrix))
-    return spectra.singular_values(matrix)
+    return lanczos.singular_values(matrix)

@@ -8,6 +8,7 @@ from ._plane import plane
 from ._singular_values import singular_values
 from ._style import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE, PURPLE, SKY, YELLOW, size, style
 from ._sweep import sweep
+from ._verdicts import verdicts
 
 __all__ = [
     "BLACK",
@@ -28,4 +29,5 @@ __all__ = [
     "size",
     "style",
     "sweep",
+    "verdicts",
 ]

@@ -1,6 +1,5 @@
 """Problems: what is fitted; and generators for the data sets of the papers."""
 
-from ._base import Problem, QuadraticProblem
 from ._batch import Batch
 from ._manifolds import Curve, Hyperbola, Motor, TanhFit
 from ._planted import gaussian, orthogonal, sparse, whitened
@@ -9,6 +8,7 @@ from ._regression import Regression
 from ._samples import Samples
 from ._tasks import autoencoding, conflicting, digits, relu_teacher
 from ._teachers import gaussian_teacher, relu_directions, sparse_teacher
+from .base import Problem, QuadraticProblem
 
 __all__ = [
     "Batch",

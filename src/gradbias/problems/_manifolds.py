@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 
 
 class Curve(eqx.Module):

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ._regression import Regression
 from ._teachers import gaussian_teacher, own_teacher, polar, sparse_teacher
 

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.constants import sealed
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ..numerics.linalg import SVD, thin_svd
-from ..numerics.modules import Module
-from ._base import QuadraticProblem
+from ..numerics.pytrees import Module
 from ._batch import Batch, weighted
+from .base import QuadraticProblem
 
 
 class PopulationExcess(Module):

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.constants import sealed
 from ..numerics.linalg import SVD, thin_svd
-from ..numerics.modules import Module
-from ._base import FiniteData, QuadraticProblem, checked_data
+from ..numerics.pytrees import Module
 from ._batch import Batch, rows, weighted
+from .base import FiniteData, QuadraticProblem, checked_data
 
 
 class SpectralExcess(Module):

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
-from ._base import FiniteData, checked_data
 from ._batch import Batch, rows, weighted
+from .base import FiniteData, checked_data
 
 
 class Samples(FiniteData):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ._planted import with_loss
 from ._population import Population
 from ._regression import Regression

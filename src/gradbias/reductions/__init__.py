@@ -1,6 +1,6 @@
 """Exact reductions: a smaller run with the same trajectory, and the way back."""
 
-from ._growth import largest_between
+from ._growth_bound import largest_between
 from ._pad import Frame, padded_lift, padded_params, padded_problem, rounded
 from ._reduce import Lift, Reduction, reduce
 

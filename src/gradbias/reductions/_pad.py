@@ -13,10 +13,10 @@ import equinox as eqx
 import numpy as np
 
 from ..nets import Deep
-from ..problems._base import Quadratic
-from ._latest import latest
+from ..numerics.memo import latest
+from ..problems.base import Quadratic
 from ._reduce import Lift, Reduction, chain_of
-from ._spectral import SpectralRegression
+from ._row_space import SpectralRegression
 
 LANES = 4  # numbers that a processor handles at once
 SMALL = 8  # sizes up to this are left as they are

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..nets import ChainNet, Deep, Net
-from ..nets._base import product
+from ..nets.base import product
+from ..numerics.memo import latest
 from ..problems import Problem, QuadraticProblem
-from ..problems._base import Quadratic
+from ..problems.base import Quadratic
 from ._closure import CERTIFICATE, about_norm, closed, invariant_bases, polished, small, unit
-from ._growth import Growth, growth_of, near_saddle
-from ._latest import latest
+from ._growth_bound import Growth, growth_of, near_saddle
+from ._row_space import in_row_space
 from ._scales import left_out, mixed_inputs, mixed_units, writable
-from ._spectral import in_row_space
 
 EPS = float(np.finfo(np.float64).eps)
 

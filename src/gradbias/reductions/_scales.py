@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..numerics.memo import latest
 from ..problems import Population, QuadraticProblem, Regression
 from ._closure import SPREAD, images, small
-from ._latest import latest
 
 RANGE = 1e-290  # entries further apart than this cannot be written in one unit
 EXACT = 1e-10  # what a reduced run promises

@@ -74,7 +74,7 @@ def _figures(folder: Path) -> list[dict[str, Any]]:
 
 def machine() -> dict[str, str]:
     """Processor, system and versions, in words."""
-    from .._run import versions
+    from .._engine.run import versions
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {

@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..theorems import Theorem, find
-from ..theorems._erratum import Erratum, Evidence
+from ..theorems import Erratum, Evidence, Theorem, find
 
 
 @dataclasses.dataclass(frozen=True)

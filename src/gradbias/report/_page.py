@@ -4,7 +4,7 @@ import base64
 import html
 from typing import Any
 
-from .._html import page as around
+from .._text.page import page as around
 from ..theorems import known, to_html
 from ._collect import Content
 from ._errata import Correction, evidence_in_words

@@ -1,15 +1,15 @@
 """Symmetries and their charges: what gradient flow conserves, and what noise and steps change."""
 
-from ..nets._mixings import general, hyperbolic, pair
-from ..nets._symmetries import Symmetry, neurons, rescaling, scaling
+from .._generators.mixing import general, hyperbolic, pair
+from .._generators.symmetry import Symmetry, neurons, rescaling, scaling
+from ._charge_tracker import ChargeTracker
 from ._check import check, check_all
 from ._completeness import Completeness, completeness
 from ._detect import Detected, detect
 from ._equilibrate import Jump, balance, equilibrate
 from ._laws import momentum_step, step
-from ._measure import Drift, NoiseBalance, drift, noise_balance
 from ._noether import NoetherFlow, noether_flow
-from ._tracker import ChargeTracker
+from ._noise_balance import Drift, NoiseBalance, drift, noise_balance
 from ._weighted import weighted
 
 __all__ = [

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._generators.symmetry import Symmetry
 from ..nets import Net
-from ..nets._symmetries import Symmetry
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ..numerics.precision import host
 from ..problems import Batch, Population, Problem
-from ._tracker import named
+from ._charge_tracker import named
 
 POINTS = 6  # random points besides the given one: directions that hide at one θ show at another
 FRESH = 32  # samples drawn from a Population

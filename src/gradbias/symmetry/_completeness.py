@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from .._generators.mixing import Pair
+from .._generators.named_entries import changed, zeros
 from ..nets import Deep
-from ..nets._mixings import Pair
-from ..nets._parts import changed, zeros
 from ..numerics.precision import host
-from ._coordinates import Coordinates, by_size, coordinates
 from ._minimiser import ACCEPTED, linearised, minimiser
+from ._run_coordinates import Coordinates, by_size, coordinates
 
 # Singular values, relative to the largest: those below are rounding, those above are not zero,
 # and with one in between the rank is not known.

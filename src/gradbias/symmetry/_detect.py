@@ -12,8 +12,8 @@ from jax.flatten_util import ravel_pytree
 
 from ..numerics import checks
 from ..numerics.precision import host
-from ._gradients import prepared
-from ._sparse import sparse_basis
+from ._sample_gradients import prepared
+from ._sparse_basis import sparse_basis
 from ._weighted import Weighted, weighted
 
 EXACT = 1e-9  # singular values of symmetries, relative to the largest

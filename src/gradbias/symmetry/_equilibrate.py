@@ -8,10 +8,13 @@ import jax
 import numpy as np
 import scipy.linalg
 
-from ..nets._symmetries import Symmetry
+from .._generators.symmetry import Symmetry
 from ..numerics import checks
 from ..numerics.precision import host
-from ._gradients import (
+from ._charge_tracker import named
+from ._generator_spectrum import pulls, rates, squares_of
+from ._jump_solvers import Measured, joint_jump, swept_jump
+from ._sample_gradients import (
     Square,
     gradients,
     losses,
@@ -20,9 +23,6 @@ from ._gradients import (
     prepared,
     without_rounding,
 )
-from ._jumps import Measured, joint_jump, swept_jump
-from ._spectrum import pulls, rates, squares_of
-from ._tracker import named
 from ._weighted import diagonals
 
 

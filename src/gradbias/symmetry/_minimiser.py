@@ -10,7 +10,7 @@ import scipy.linalg
 from jax.flatten_util import ravel_pytree
 
 from ..nets import Deep
-from ._coordinates import Coordinates
+from ._run_coordinates import Coordinates
 
 DAMPING = 1e-7  # of the squared size of J, where outputs stop to depend on the parameters
 CALLS = 5000  # of the velocity; a path along a kink of a ReLU net would never end

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._generators.symmetry import Symmetry
 from ..nets import LinearNet
-from ..nets._base import as_matrix
-from ..nets._symmetries import Symmetry
+from ..nets.base import as_matrix
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
 from ..problems import QuadraticProblem
+from ._charge_tracker import named
 from ._check import require
-from ._tracker import named
 
 
 @dataclasses.dataclass(frozen=True)

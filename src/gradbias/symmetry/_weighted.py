@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..nets._parts import copy, module, number
-from ..nets._symmetries import Neurons, Rescaling, Symmetry
+from .._generators.named_entries import copy, module, number
+from .._generators.symmetry import Neurons, Rescaling, Symmetry
 from ..numerics import checks
 
 

@@ -7,19 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._generators.symmetry import Symmetry
 from ..nets import ChainNet, LinearNet, Net
-from ..nets._base import as_matrix, product
-from ..nets._symmetries import Symmetry
+from ..nets.base import as_matrix, product
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ..numerics.precision import host
 from ..problems import Problem, Regression
-from ..symmetry._check import HOLDS, check_all
-from ._gradients import check_gradient, check_influence
-from ._outputs import SAME, is_repeatable, outputs_of, predictor_shape, some_inputs
-from ._parameters import as_float64, declared
+from ..symmetry import check_all
+from ..symmetry._check import HOLDS
+from ._net_gradients import check_gradient, check_influence
+from ._net_outputs import SAME, is_repeatable, outputs_of, predictor_shape, some_inputs
+from ._net_parameters import as_float64, declared
+from ._net_tracing import any_promotion, check_fields, refuse_class, relative
 from ._report import Notes, Report, said
-from ._tracing import any_promotion, check_fields, refuse_class, relative
 
 LAMBDA = 0.3  # how far a symmetry moves the parameters
 

@@ -10,16 +10,16 @@ from ..dynamics import gradient
 from ..nets import ChainNet, Deep, LinearNet, Net
 from ..noise import DataNoise, Noise, Replay
 from ..numerics import checks
-from ..numerics.counter import seed, stream
-from ..numerics.keys import generator
+from ..numerics.counter_rng import seed, stream
+from ..numerics.host_rng import generator
 from ..numerics.precision import host
 from ..problems import Batch, Population, Problem, QuadraticProblem, Samples
-from ._closure import check_closure
-from ._draws import Gradients, Rows, claimed_root, drawn, effect
-from ._moments import claimed_moments, fits_problem
+from ._net_tracing import any_promotion, check_fields, refuse_class, relative
+from ._noise_closure import check_closure
+from ._noise_draws import Gradients, Rows, claimed_root, drawn, effect
+from ._noise_moments import claimed_moments, fits_problem
+from ._noise_statistics import LARGEST, Claim, Directions, against_moments, between, directions, far
 from ._report import Notes, Report, said
-from ._statistics import LARGEST, Claim, Directions, against_moments, between, directions, far
-from ._tracing import any_promotion, check_fields, refuse_class, relative
 
 SAME = 1e-10
 DENSE = 200  # parameters up to which σ and Σ are looked at as matrices

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from .. import init
-from .._setup import Setup, Until
+from .._engine.setup import Setup, Until
 from ..dynamics import Descent, Flow
 from ..nets import ChainNet, Deep, Diagonal, Rank1, TwoLayer
 from ..noise import LabelNoise, Minibatch
 from ..numerics import checks
-from ..numerics.keys import generator
+from ..numerics.host_rng import generator
 from ..problems import Regression
 
 D, FEW, MANY = 4, 3, 6  # inputs, and numbers of samples

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from .._verify import rows_of
+from .._verdicts.verify import rows_of
 from ..numerics import checks
 from ..theorems import Theorem, to_html, to_unicode
+from ._net_tracing import refuse_class
 from ._report import Notes, Report, said
-from ._tracing import refuse_class
 
 
 def check_theorem(

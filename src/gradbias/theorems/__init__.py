@@ -1,16 +1,17 @@
 """Theorems as objects: predicted with, measured, and broken on purpose."""
 
+from ._claims import Claim, Difference, Measured, at_least, at_most, difference, equals, measured
 from ._erratum import Erratum, Evidence
-from ._facts import fact
 from ._hypothesis import Checked, Hypothesis, kind
-from ._measure import excess, limit
-from ._quantity import Claim, Difference, Measured, at_least, at_most, difference, equals, measured
+from ._latex import to_html, to_unicode
+from ._per_setup import fact
 from ._registry import cite, find, known, register, unregister
+from ._shared_measurements import excess, limit
 from ._source import Source
-from ._text import to_html, to_unicode
-from ._theorem import Control, Ensemble, Theorem, Told, Undecided
+from ._theorem import CERTIFIED, Control, Ensemble, Theorem, Told, Undecided
 
 __all__ = [
+    "CERTIFIED",
     "Checked",
     "Claim",
     "Control",

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .._setup import Setup
+from .._engine.setup import Setup
 
 
 @dataclasses.dataclass(frozen=True)

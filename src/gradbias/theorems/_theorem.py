@@ -5,16 +5,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._setup import Setup
+from .._engine.setup import Setup
 from ..dynamics import Dynamics
 from ..nets import Net
 from ..observe import Observable, named
 from ..problems import Problem
+from ._claims import Claim, as_claim
 from ._erratum import Erratum
 from ._hypothesis import Checked, Hypothesis
-from ._quantity import Claim, as_claim
+from ._latex import check_dollars
 from ._source import Source
-from ._text import check_dollars
 
 ID = re.compile(r"[a-z0-9]+(\.[A-Za-z0-9_]+)+")
 CERTIFIED = 1e-8  # the largest residual with which a prediction can refute anything

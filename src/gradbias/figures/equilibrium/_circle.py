@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Flow
 from ...nets import general
 from ...noise import Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLUE, GREEN, GREY, ORANGE
 from ...problems import Regression
 from .._figure import Figure, Seen, Settings

@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import theory
 from ...nets import Deep
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...problems import Population, Regression, digits
 from .._figure import Settings
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ... import observe
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...init import kaiming
 from ...nets import MLP

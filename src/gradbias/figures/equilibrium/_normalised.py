@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from ... import observe
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Flow
 from ...init import gaussian
 from ...nets import NormalisedA, NormalisedB
 from ...noise import Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY
 from ...problems import Regression
 from .._figure import Figure, Seen, Settings

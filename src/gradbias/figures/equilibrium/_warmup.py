@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from ... import observe
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, piecewise
 from ...init import kaiming, xavier
 from ...nets import TwoLayer
 from ...noise import Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLACK, BLUE, GREEN, ORANGE, PURPLE
 from ...problems import Population
 from .._figure import Figure, Seen, Settings

@@ -7,11 +7,11 @@ import scipy.optimize
 import xarray as xr
 
 from ... import theory
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Flow
 from ...init import balanced, constant, orthogonal, perturb
 from ...nets import Diagonal, Rank1, TwoLayer
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLUE, GREEN, GREY, ORANGE, PURPLE, YELLOW
 from ...problems import Regression, sparse
 from .._figure import Figure, Seen, Settings

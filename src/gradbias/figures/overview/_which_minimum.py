@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ... import theory
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Flow
 from ...init import balanced
 from ...nets import Deep, Diagonal

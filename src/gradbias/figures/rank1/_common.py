@@ -8,11 +8,11 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from ... import init, observe, problems, theory
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import LinearNet, Rank1
 from ...noise import Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLUE, ORANGE
 from ...problems import Regression
 from .._figure import Seen, Settings

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ... import observe
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...plot import BLACK, COLOURS
 from .._figure import Figure, Seen, Settings
 from . import _common as common

@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 
 from ... import init, observe
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...nets import MLP
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLACK, COLOURS
 from .._figure import Figure, Seen, Settings
 from . import _common as common

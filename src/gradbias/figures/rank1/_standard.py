@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ... import init, observe
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...nets import Deep
 from .._figure import Figure, Seen, Settings
 from . import _common as common

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ... import init, observe, theory
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from .._figure import Settings
 from . import _common as common
 from ._common import FACTORS

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ... import init, theory
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...plot import BLACK, COLOURS
 from .._figure import Figure, Seen, Settings
 from . import _common as common

@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 
 from ... import observe, theory
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Flow
 from ...init import orthogonal as orthogonal_init
 from ...nets import TwoLayer
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLACK, COLOURS, GREY
 from ...problems import Regression, orthogonal
 from .._figure import Figure, Seen, Settings

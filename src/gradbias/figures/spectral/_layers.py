@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from ... import observe, theory
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...init import gaussian as gaussian_init
 from ...init import orthogonal

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...numerics.precision import host
 from ...plot import GREY
 from ...problems import Curve

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ...noise import Isotropic
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLACK, GREY, ORANGE, SKY
 from .._figure import Figure, Seen, Settings
 from ._copies import descent

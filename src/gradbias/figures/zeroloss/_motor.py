@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from ...noise import ParameterNoise
-from ...numerics.counter import normal
-from ...numerics.keys import generator
+from ...numerics.counter_rng import normal
+from ...numerics.host_rng import generator
 from ...plot import BLACK, COLOURS, GREY
 from ...problems import Motor
 from .._figure import Figure, Seen, Settings

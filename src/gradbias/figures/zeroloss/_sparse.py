@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...problems import Regression
 from ...theory import diagonal
 from .._figure import Settings

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.integrate
 import xarray as xr
 
-from ..._setup import log_spaced_steps
+from ..._engine.setup import log_spaced_steps
 from ...noise import LabelNoise
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...plot import BLACK, BLUE, GREY, ORANGE
 from ...problems import Hyperbola
 from .._figure import Figure, Seen, Settings

@@ -1,40 +1,40 @@
 """Ziyin, Wang, Li and Wu (2024): how noise moves the charges of symmetries, and where to."""
 
 from . import (
-    _approximate,
+    _broken_symmetry,
+    _broken_symmetry_end,
+    _charges,
     _deep,
-    _deep_ends,
-    _ends,
-    _factor,
-    _fixed_points,
-    _flow,
-    _held,
+    _deep_end,
+    _factorisation_end,
     _joint,
-    _noether,
-    _pulls,
-    _scale,
+    _lemma_b5_thm_4_5,
+    _lemmas_b1_to_b4,
+    _noether_flow,
+    _prop_5_1,
+    _scale_invariance,
     _sharpness,
-    _tracking,
+    _thm_4_3,
 )
-from ._rank_one import RANK_ONE, TIMES
+from ._one_input_one_output import RANK_ONE, TIMES
 
 THEOREMS = (
-    *_flow.THEOREMS,
-    *_noether.THEOREMS,
+    *_charges.THEOREMS,
+    *_noether_flow.THEOREMS,
     TIMES,
-    *_fixed_points.THEOREMS,
+    *_thm_4_3.THEOREMS,
     *_joint.THEOREMS,
-    *_pulls.THEOREMS,
-    *_tracking.THEOREMS,
-    *_factor.THEOREMS,
+    *_lemmas_b1_to_b4.THEOREMS,
+    *_lemma_b5_thm_4_5.THEOREMS,
+    *_prop_5_1.THEOREMS,
     RANK_ONE,
     *_sharpness.THEOREMS,
-    *_ends.THEOREMS,
+    *_factorisation_end.THEOREMS,
     *_deep.THEOREMS,
-    *_deep_ends.THEOREMS,
-    *_approximate.THEOREMS,
-    *_held.THEOREMS,
-    *_scale.THEOREMS,
+    *_deep_end.THEOREMS,
+    *_broken_symmetry.THEOREMS,
+    *_broken_symmetry_end.THEOREMS,
+    *_scale_invariance.THEOREMS,
 )
 
 __all__ = ["THEOREMS"]

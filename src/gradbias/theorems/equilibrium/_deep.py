@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import Deep
 from ...noise import Isotropic, Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...numerics.psd import power
 from ...problems import Population, Regression
 from ...theory.symmetry import deep_equilibrium, equilibrium_residual, printed, seam_noise
-from .. import _common as common
+from .. import _shared_hypotheses as common
+from .._claims import equals
 from .._erratum import Erratum, Evidence
 from .._hypothesis import Hypothesis, kind
-from .._quantity import equals
 from .._source import EQUILIBRIUM as SOURCE
 from .._theorem import Control, Theorem
-from . import _cases as cases
+from . import _instances as cases
 from ._facts import kappa, sgd
 
 DIMS = (3, 2, 2, 2)

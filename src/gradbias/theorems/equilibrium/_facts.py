@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
-from .. import _common as common
-from .._facts import fact
+from ..._engine.setup import Setup
+from .. import _shared_hypotheses as common
 from .._hypothesis import Hypothesis, kind
+from .._per_setup import fact
 
 
 @fact

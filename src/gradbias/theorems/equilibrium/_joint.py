@@ -4,22 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...dynamics import Descent
 from ...nets import Deep
 from ...noise import Isotropic
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...problems import Population, Regression
 from ...symmetry import neurons
 from ...theory.symmetry import joint_equilibrium
-from .. import _common as common
-from .._quantity import at_least, equals
+from .. import _shared_hypotheses as common
+from .._claims import at_least, equals
 from .._source import EQUILIBRIUM as SOURCE
 from .._theorem import Control, Theorem
-from . import _cases as cases
+from . import _instances as cases
 from ._deep import anywhere, hidden
 from ._facts import decay, kappa, sgd
-from ._orbit import OTHER_NOISE, sigma
+from ._facts_orbit import OTHER_NOISE, sigma
 
 NEAR, FAR = 1e-2, 0.5
 

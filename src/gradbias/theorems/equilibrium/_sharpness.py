@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from ... import init
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import TwoLayer
 from ...noise import Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...problems import Population, Regression
 from ...theory.symmetry import (
     factorisation_equilibrium,
@@ -17,15 +17,15 @@ from ...theory.symmetry import (
     initial_hessian_trace,
     printed,
 )
+from .._claims import at_least
 from .._erratum import Erratum, Evidence
 from .._hypothesis import kind
-from .._quantity import at_least
 from .._source import EQUILIBRIUM as SOURCE
 from .._theorem import Control, Ensemble, Theorem
-from . import _cases as cases
-from ._ensembles import APART, CHANCE, mean
-from ._factor import balance
-from ._rank_one import off
+from . import _instances as cases
+from ._measurements import APART, CHANCE, mean
+from ._one_input_one_output import off
+from ._prop_5_1 import balance
 
 INITS = 256
 SHORT = {"until": Until(steps=1), "save_at": [0, 1], "record": cases.CURVED}

@@ -1,12 +1,12 @@
 """Min, Tarmoun, Vidal and Mallada (2021): imbalance and width of two-layer linear nets."""
 
-from . import _balanced, _bias, _conventions, _motion, _rates, _width
+from . import _appendix_d, _section_2, _section_4, _sections_3_1_3_2, _thm_1, _thm_2
 
 THEOREMS = (
-    *_motion.THEOREMS,
-    *_rates.THEOREMS,
-    *_bias.THEOREMS,
-    *_width.THEOREMS,
-    *_balanced.THEOREMS,
-    *_conventions.THEOREMS,
+    *_section_2.THEOREMS,
+    *_thm_1.THEOREMS,
+    *_sections_3_1_3_2.THEOREMS,
+    *_thm_2.THEOREMS,
+    *_section_4.THEOREMS,
+    *_appendix_d.THEOREMS,
 )

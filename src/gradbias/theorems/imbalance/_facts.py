@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...dynamics import Descent, Flow
 from ...nets import TwoLayer
 from ...problems import Population, Regression
 from ...theory.imbalance import certificate, growth_bound, rate_ceiling, split
-from .. import _common as common
-from .._facts import fact
+from .. import _shared_hypotheses as common
 from .._hypothesis import Hypothesis, kind
+from .._per_setup import fact
 from .._source import IMBALANCE
-from . import _cases as cases
+from . import _instances as cases
 
 # What every theorem of the paper is about, and what it reads from a run.
 ABOUT: dict[str, Any] = {

@@ -1,13 +1,13 @@
 """Lyu and Zhu (2023): rank-1, deep and diagonal linear nets under gradient flow, GD and SGD."""
 
-from . import _equations, _gap_law, _generator, _invariants, _limits, _sgd_limit, _theorem3
+from . import _invariants, _limits, _sde, _sgd_gap, _sgd_limit, _theorem3, _velocities
 
 THEOREMS = (
     *_invariants.THEOREMS,
-    *_equations.THEOREMS,
+    *_velocities.THEOREMS,
     *_limits.THEOREMS,
-    *_gap_law.THEOREMS,
+    *_sgd_gap.THEOREMS,
     *_sgd_limit.THEOREMS,
-    *_generator.THEOREMS,
+    *_sde.THEOREMS,
     *_theorem3.THEOREMS,
 )

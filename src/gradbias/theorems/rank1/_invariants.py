@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 
 from ... import init
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Flow
 from ...nets import ChainNet, Deep, Rank1, TwoLayer
 from ...noise import Minibatch
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...problems import Regression
 from ...theory import deep_from_rank1, rank1_from_deep
-from .. import _common as common
+from .. import _shared_hypotheses as common
+from .._claims import equals
 from .._hypothesis import Hypothesis, kind
-from .._quantity import equals
 from .._source import RANK1 as SOURCE
 from .._theorem import Control, Theorem
-from . import _cases as cases
+from . import _instances as cases
 from ._limits import depth_of
 
 SGD = Descent(0.01, Minibatch(2))

@@ -6,26 +6,21 @@ from typing import Any
 import numpy as np
 
 from ... import init, problems
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Flow
 from ...nets import Deep, Diagonal, Rank1, TwoLayer
 from ...problems import Regression
-from ...theory import (
-    balanced_limit,
-    gd_gap,
-    rank1_limit,
-    sgd_limit,
-)
+from ...theory import balanced_limit, gd_gap, rank1_limit, sgd_limit
 from ...theory.diagonal import limit as diagonal_end
-from .. import _common as common
+from .. import _shared_hypotheses as common
+from .._claims import at_most, equals, measured
 from .._erratum import Erratum, Evidence
-from .._facts import fact
 from .._hypothesis import Hypothesis, kind
-from .._measure import excess, gap_asked, limit
-from .._quantity import at_most, equals, measured
+from .._per_setup import fact
+from .._shared_measurements import excess, gap_asked, limit
 from .._source import RANK1 as SOURCE
 from .._theorem import Control, Theorem, Told
-from . import _cases as cases
+from . import _instances as cases
 
 # First order in lr may be off by its own next order: twice the shift is what to expect.
 SAFETY = 2.0

@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 
 from ... import observe
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...dynamics import Descent
 from ...nets import Rank1
 from ...noise import Minibatch
 from ...problems import Regression
 from ...theory import sde_coefficients
-from .. import _common as common
+from .. import _shared_hypotheses as common
+from .._claims import equals, measured
 from .._erratum import Erratum, Evidence
 from .._hypothesis import Hypothesis, kind
-from .._quantity import equals, measured
 from .._source import RANK1 as SOURCE
 from .._theorem import Control, Ensemble, Theorem, Told
-from . import _cases as cases
-from ._gap_law import BATCH, LONG, RECORD, at_rest, short
-from ._generator import scaled
+from . import _instances as cases
 from ._limits import USEFUL, moved_end, sharpness, step_error
+from ._sde import scaled
+from ._sgd_gap import BATCH, LONG, RECORD, at_rest, short
 
 MEMBERS = 48
 PAIRS = ((0.7, 0.002), (1.0, 0.001), (0.3, 0.002))  # scale of the start, learning rate

@@ -4,17 +4,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...dynamics import Flow
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 from ...theory import balanced_limit, depth_exponents
-from ...theory._alleviation import alleviation_speed
+from ...theory.rank1 import alleviation_speed
 from .._erratum import Erratum, Evidence
 from .._theorem import Control, Theorem
-from . import _cases as cases
-from ._generator import ABOUT, balanced_kinds, by_autodiff, scaled
+from . import _instances as cases
 from ._invariants import outside
 from ._limits import depth_of
+from ._sde import ABOUT, balanced_kinds, by_autodiff, scaled
 
 
 def alleviated(setup: Setup, runs: Any) -> dict[str, Any]:

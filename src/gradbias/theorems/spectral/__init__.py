@@ -1,20 +1,20 @@
 """Spectral bias of two-layer linear nets: the theorems, in the paper's order."""
 
+from ._appendix_d import CLOCK
+from ._cor_3_1 import COR_3_1, LEMMA_C_10, PERTURBED
 from ._curvature import CURVATURE
 from ._descent import GAMMA_EFF, GD, GD_WHITENED
-from ._jumps import HALF_TIME, JUMP
 from ._label_noise import COLLAPSE, RANK_ONE
 from ._label_noise_end import SLOW, STATIONARY
-from ._limit import PROP_C_5, THM_3_1_I, THM_3_1_II, THM_3_1_III
-from ._mirror import PSI, THM_3_2_A, THM_3_2_B
-from ._noise_clock import CLOCK
-from ._noise_only import PROP_A, PROP_B, PROP_C
+from ._lemmas_3_1_to_3_3 import LEMMA_3_1, LEMMA_3_2, LEMMA_3_3, LEMMA_C_3
+from ._prop_4_1 import PROP_A, PROP_B, PROP_C
 from ._rates import EXP_RATE, LEMMA_C_8
-from ._reduction import LEMMA_3_1, LEMMA_3_2, LEMMA_3_3, LEMMA_C_3
+from ._sections_2_3 import BALANCED_RANK, DIMENSION, ZERO
 from ._small import ALIGNMENT, NUCLEAR
-from ._spectrum import COR_3_1, LEMMA_C_10, PERTURBED
-from ._structure import BALANCED_RANK, DIMENSION, ZERO
-from ._whitened import THM_C_11, THM_C_12
+from ._thm_3_1 import PROP_C_5, THM_3_1_I, THM_3_1_II, THM_3_1_III
+from ._thm_3_2 import PSI, THM_3_2_A, THM_3_2_B
+from ._thm_c12_small_gamma import HALF_TIME, JUMP
+from ._thms_c11_c12 import THM_C_11, THM_C_12
 
 THEOREMS = (
     DIMENSION,

@@ -4,22 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from .._theorem import Control, Theorem
-from . import _cases as cases
-from ._drift import small_step
-from ._facts import (
-    ABOUT,
-    I_GAMMA,
-    PLAIN,
-    QUIET,
-    STABLE,
-    STEADY,
-    STEPS,
-    limit_of,
-    sized,
-)
-from ._paths import ended, svdvals
+from . import _instances as cases
+from ._facts import ABOUT, I_GAMMA, PLAIN, QUIET, STABLE, STEADY, STEPS, limit_of, sized
+from ._finite_step import small_step
+from ._measurements import ended, svdvals
 
 
 def _curvature(setup: Setup) -> dict[str, Any]:

@@ -4,17 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
-from ...theory.spectral._descent import gd_force_step, gd_imbalance_drift, gd_step
-from ...theory.spectral._layers import limit_singular_values
-from ...theory.spectral._whitened_descent import effective_gamma
+from ...theory.spectral import (
+    effective_gamma,
+    gd_force_step,
+    gd_imbalance_drift,
+    gd_step,
+    limit_singular_values,
+)
+from .._claims import measured
 from .._erratum import Erratum
 from .._hypothesis import Hypothesis
-from .._quantity import measured
 from .._theorem import Control, Theorem
-from . import _cases as cases
-from . import _evidence_steps as evidence
+from . import _errata_steps as evidence
+from . import _instances as cases
+from ._cor_3_1 import _at_the_end, _padded
 from ._facts import (
     ABOUT,
     I_GAMMA,
@@ -30,9 +35,8 @@ from ._facts import (
     sized,
     star,
 )
-from ._paths import forces, imbalance, path, svdvals
-from ._spectrum import _at_the_end, _padded
-from ._whitened import SHORT, descended
+from ._measurements import forces, imbalance, path, svdvals
+from ._thms_c11_c12 import SHORT, descended
 
 CONSECUTIVE = np.arange(cases.SAVES)
 

@@ -6,17 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import observe
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...dynamics import Descent, Flow
 from ...nets import TwoLayer
 from ...noise import DataNoise
 from ...problems import Population, Regression
-from ...theory.spectral._limit import SpectralLimit, spectral_limit
-from ...theory.spectral._problem import Quadratic, curvature, quadratic
-from .. import _common as common
-from .._facts import fact
+from ...theory.spectral import Quadratic, SpectralLimit, curvature, quadratic, spectral_limit
+from .. import _shared_hypotheses as common
+from .._claims import equals
 from .._hypothesis import Hypothesis, kind
-from .._quantity import equals
+from .._per_setup import fact
 from .._source import SPECTRAL
 
 # What every theorem of the paper is about, and what it reads from a run.

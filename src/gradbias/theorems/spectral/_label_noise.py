@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...problems import Regression
+from .._claims import at_most, equals, measured
 from .._hypothesis import Hypothesis
-from .._quantity import at_most, equals, measured
 from .._theorem import Control, Theorem
-from . import _noise_cases as cases
-from ._cases import WIDTH
-from ._paths import path, transposed
+from . import _instances_noise as cases
+from ._instances import WIDTH
+from ._measurements import path, transposed
 
 
 def _unit(setup: Setup) -> np.ndarray:

@@ -4,20 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...problems import Regression
 from ...theory import label_noise_rank_one_limit
-from .._common import FITS
+from .._claims import measured
 from .._erratum import Erratum
-from .._facts import fact
 from .._hypothesis import Hypothesis, kind
-from .._quantity import measured
+from .._per_setup import fact
+from .._shared_hypotheses import FITS
 from .._theorem import Control, Theorem
-from . import _noise_cases as cases
-from ._cases import regression
+from . import _instances_noise as cases
+from ._errata_noise import printed_clock
 from ._facts import I_GAMMA, WHITENED, rate_of, scale_of
-from ._noise_evidence import printed_clock
-from ._paths import path, svdvals, transposed
+from ._instances import regression
+from ._measurements import path, svdvals, transposed
 
 QUIET = 1e-9  # label noise that does nothing
 

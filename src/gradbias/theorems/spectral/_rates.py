@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from ...dynamics import Flow
-from ...theory.spectral._rates import exponential_rate, mirror_rate_bound
+from ...theory.spectral import exponential_rate, mirror_rate_bound
+from .._claims import at_most
 from .._erratum import Erratum
-from .._measure import excess
-from .._quantity import at_most
+from .._shared_measurements import excess
 from .._theorem import Control, Theorem
-from . import _cases as cases
-from . import _evidence as evidence
+from . import _errata as evidence
+from . import _instances as cases
 from ._facts import ABOUT, I_GAMMA, ONE_OUTPUT, PLAIN, gamma_of, problem_of, start, times_of
 
 FLOOR = 1e-18  # of the loss at the start: what an integrator in double precision leaves

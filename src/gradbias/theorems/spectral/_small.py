@@ -4,24 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._setup import Setup
+from ..._engine.setup import Setup
 from .._hypothesis import Hypothesis
 from .._theorem import Control, Theorem
-from . import _cases as cases
-from ._drift import small_step
-from ._facts import (
-    ABOUT,
-    I_GAMMA,
-    ONE_OUTPUT,
-    PLAIN,
-    QUIET,
-    STABLE,
-    STEADY,
-    STEPS,
-    gamma_of,
-    star,
-)
-from ._paths import ended, svdvals
+from . import _instances as cases
+from ._facts import ABOUT, I_GAMMA, ONE_OUTPUT, PLAIN, QUIET, STABLE, STEADY, STEPS, gamma_of, star
+from ._finite_step import small_step
+from ._measurements import ended, svdvals
 
 
 def _nuclear_excess(setup: Setup) -> float:

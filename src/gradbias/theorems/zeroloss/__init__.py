@@ -1,25 +1,25 @@
 """Li, Wang and Arora (2022): what SGD does after it has reached zero loss."""
 
 from . import (
-    _derivatives,
-    _diagonal,
-    _diffusion,
-    _limiting,
-    _motor,
-    _noise,
-    _recovery,
-    _second,
+    _lemma_6_5,
+    _lemma_c8,
+    _lemmas_4_3_4_5,
+    _lemmas_c4_to_c7,
+    _section_5,
+    _section_6_1,
     _steps,
+    _thm_4_6,
+    _thms_6_6_6_7,
 )
 
 THEOREMS = (
-    *_derivatives.THEOREMS,
-    *_second.THEOREMS,
-    *_motor.THEOREMS,
-    *_diffusion.THEOREMS,
-    *_noise.THEOREMS,
-    *_diagonal.THEOREMS,
-    *_limiting.THEOREMS,
+    *_lemmas_4_3_4_5.THEOREMS,
+    *_lemmas_c4_to_c7.THEOREMS,
+    *_lemma_c8.THEOREMS,
+    *_thm_4_6.THEOREMS,
+    *_section_5.THEOREMS,
+    *_section_6_1.THEOREMS,
+    *_lemma_6_5.THEOREMS,
     *_steps.THEOREMS,
-    *_recovery.THEOREMS,
+    *_thms_6_6_6_7.THEOREMS,
 )

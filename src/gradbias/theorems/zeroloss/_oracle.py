@@ -11,8 +11,8 @@ import numpy as np
 import scipy.integrate
 from jax.flatten_util import ravel_pytree
 
-from ..._run import Run
-from ..._setup import Setup
+from ..._engine.run import Run
+from ..._engine.setup import Setup
 from ...numerics.precision import host
 
 H, LEVELS = 0.02, 3  # of ‖x‖: the widest difference; each level halves it

@@ -10,22 +10,22 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
 
 from ... import observe
-from ..._setup import Setup, Until
+from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import Diagonal
 from ...noise import LabelNoise
 from ...problems import Regression
 from ...theory import diagonal, manifold
-from .. import _common as common
+from .. import _shared_hypotheses as common
+from .._claims import at_most, equals, measured
 from .._erratum import Erratum, Evidence
-from .._facts import fact
 from .._hypothesis import Hypothesis, kind
-from .._quantity import at_most, equals, measured
+from .._per_setup import fact
 from .._source import ZEROLOSS as SOURCE
 from .._theorem import Control, Ensemble, Theorem
-from . import _cases as cases
-from ._diagonal import halves
-from ._limiting import certificate, clear, unique
+from . import _instances as cases
+from ._lemma_6_5 import certificate, clear, unique
+from ._section_6_1 import halves
 
 MEMBERS = 64
 STEPS, LR = 4000, 0.008

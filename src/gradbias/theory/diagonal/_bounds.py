@@ -6,9 +6,9 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...problems import Regression
 from .._units import PARAMETER, RATE, homogeneous
-from ._data import decay_rates, finite_data, halves, target
 from ._l1 import weighted_l1
 from ._manifold import projected_gradient, regulariser
+from ._problem import decay_rates, finite_data, halves, target
 
 CONSTANTS = ("corrected", "paper")
 

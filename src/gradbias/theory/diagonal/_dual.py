@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._data import Target
-from ._frame import RANGE, Frame, frame
-from ._point import Point
+from ._dual_coordinates import RANGE, Frame, frame
+from ._log_point import Point
+from ._problem import Target
 
 STEPS = 400
 TRIALS = 40

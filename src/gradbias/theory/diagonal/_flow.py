@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
-from ._data import decay_rates, halves, target
 from ._dual import ROUGH, sink
 from ._limit import natural_scale, reachable, settle
-from ._point import parameters, point
+from ._log_point import parameters, point
+from ._problem import decay_rates, halves, target
 
 CERTIFIED = 1e-9
 

@@ -7,7 +7,7 @@ from ...numerics import checks
 from ...numerics.units import in_own_unit
 from ...problems import QuadraticProblem
 from .._units import single
-from ._data import halves, target
+from ._problem import halves, target
 
 
 def kernel_solution(

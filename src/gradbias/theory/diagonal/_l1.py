@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...problems import Regression
 from .._units import CURVATURE, PREDICTOR, homogeneous
-from ._data import Target, decay_rates, target
+from ._problem import Target, decay_rates, target
 
 SUPPORT = 1e-9  # of the largest entry: HiGHS leaves rounding below this
 TOLERANCE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

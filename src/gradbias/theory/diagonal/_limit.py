@@ -7,9 +7,9 @@ import scipy.optimize
 from numpy.typing import ArrayLike
 
 from ...problems import QuadraticProblem
-from ._data import Target, halves, target
 from ._dual import STAGE, Solution, sink, solve
-from ._point import Point, parameters, point
+from ._log_point import Point, parameters, point
+from ._problem import Target, halves, target
 
 UNREACHED = 1e-12  # of the labels: a misfit up to this is rounding
 

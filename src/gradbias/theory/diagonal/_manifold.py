@@ -7,7 +7,7 @@ from ...numerics import checks
 from ...numerics.linalg import thin_svd
 from ...problems import QuadraticProblem, Regression
 from .._units import INPUT, PARAMETER, RATE, TIME, homogeneous
-from ._data import decay_rates, finite_data, halves, target
+from ._problem import decay_rates, finite_data, halves, target
 
 
 @homogeneous(2 * (INPUT + PARAMETER), by="u,v")

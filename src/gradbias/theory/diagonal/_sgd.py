@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...problems import Regression
 from .._units import TIME, homogeneous
-from ._data import finite_data, halves
+from ._problem import finite_data, halves
 
 
 def product_law(uv: ArrayLike, gradients: ArrayLike, lr: ArrayLike) -> np.ndarray:

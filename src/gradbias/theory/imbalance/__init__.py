@@ -7,7 +7,7 @@ from ._balanced import balanced_two_layer, balanced_whitened
 from ._bias_law import bias_law
 from ._certificate import Certificate, certificate, least_gram
 from ._chi_square import ChiSquareMixture
-from ._closed import (
+from ._closed_system import (
     Closed,
     closed_state,
     closed_step,
@@ -15,20 +15,20 @@ from ._closed import (
     rate_ceiling,
     rate_floor,
 )
+from ._coordinates import Split, split
 from ._descent import StepRule, step_rule
-from ._infinite_width import InfiniteWidth, infinite_width_limit, infinite_width_trace
-from ._invariant import BiasBound, bias_bound, invariant_projection, invariant_residual
-from ._level import (
+from ._imbalance import (
     Signature,
     imbalance_drift,
     imbalance_level,
     imbalance_signature,
     imbalance_spectrum,
 )
+from ._infinite_width import InfiniteWidth, infinite_width_limit, infinite_width_trace
+from ._invariant import BiasBound, bias_bound, invariant_projection, invariant_residual
 from ._rates import growth_bound, log_norm_bound, rate_bound
 from ._rescaling import FlowTime, Rescaled, flow_time, ntk_rescaling
 from ._riccati import Grams, riccati_solution
-from ._split import Split, split
 from ._width import (
     Lemma1Bounds,
     SingularValueTail,

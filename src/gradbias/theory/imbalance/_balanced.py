@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import rank_threshold
 from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
-from ._split import Problem, Split, split, times
+from ._coordinates import Problem, Split, split, times
 
 WHITE = 1e-9  # relative spread of singular values that are taken as equal
 

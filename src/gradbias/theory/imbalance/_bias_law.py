@@ -4,7 +4,7 @@ import numpy as np
 
 from ...numerics import checks
 from ._chi_square import ChiSquareMixture
-from ._split import Params, Problem, layers, split
+from ._coordinates import Params, Problem, layers, split
 
 
 def bias_law(problem: Problem, params_end: Params, alpha: float) -> ChiSquareMixture:

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import norm
 from .._units import LABEL, LOSS, NONE, PARAMETER, RATE, TIME, Degree, Units, homogeneous
-from ._closed import kernel_ends
-from ._level import Extremes, extremes
+from ._closed_system import kernel_ends
+from ._coordinates import Params, Problem, Split, learning, log, times
+from ._imbalance import Extremes, extremes
 from ._rates import imbalance_rate
-from ._split import Params, Problem, Split, learning, log, times
 
 CELLS = 16384  # of the envelope: a rate that doubles lifts it by 0.3 % above the integral
 DEPTH = 46.0  # e-foldings that they span; below 1e-20 of the start all rates are constant

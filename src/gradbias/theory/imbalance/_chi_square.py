@@ -13,7 +13,7 @@ import scipy.optimize
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...numerics.keys import generator
+from ...numerics.host_rng import generator
 
 NODES_PER_WIDTH = 12  # twice as many change nothing above 1e-14
 NODES = 400

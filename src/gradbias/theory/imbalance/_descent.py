@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ...numerics import checks
 from .._units import PARAMETER, TIME, homogeneous
 from ._certificate import certificate
-from ._split import Params, Problem
+from ._coordinates import Params, Problem
 
 
 class StepRule(NamedTuple):

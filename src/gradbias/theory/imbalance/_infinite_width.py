@@ -11,8 +11,8 @@ from ...numerics import checks
 from ...numerics.evaluations import Exhausted, limited
 from ...numerics.linalg import norm
 from ._certificate import least_gram
-from ._closed import Closed, velocity
-from ._split import Problem, Split, split
+from ._closed_system import Closed, velocity
+from ._coordinates import Problem, Split, split
 
 RTOL = 1e-12
 STEPS = 100_000  # a few hundred are usual, some thousands for ill-conditioned data

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...numerics.linalg import norm, thin_svd
 from .._units import PARAMETER, LogOf, homogeneous
+from ._coordinates import Params, Problem, layers, learning, log, state
 from ._rates import growth
-from ._split import Params, Problem, layers, learning, log, state
 
 
 @dataclass(frozen=True)

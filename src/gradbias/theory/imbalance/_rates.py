@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from ...numerics.linalg import norm
 from .._units import LOSS, NONE, PARAMETER, TIME, LogOf, homogeneous
-from ._level import extremes
-from ._split import Params, Problem, State, learning, log, times
+from ._coordinates import Params, Problem, State, learning, log, times
+from ._imbalance import extremes
 
 
 @homogeneous(LOSS, t=TIME)

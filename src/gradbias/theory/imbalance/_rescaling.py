@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ._split import Params, Problem, split, two_layers
+from ._coordinates import Params, Problem, split, two_layers
 
 
 class Rescaled(NamedTuple):

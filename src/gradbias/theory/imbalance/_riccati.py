@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ...numerics.linalg import thin_svd
 from .._units import PARAMETER, TIME, homogeneous
 from ._balanced import one_singular_value
-from ._split import Params, Problem, State, learning, times
+from ._coordinates import Params, Problem, State, learning, times
 
 SCALAR = 1e-9  # of ‖Z‖³: how far ZΛ may be from λZ
 

@@ -5,6 +5,8 @@ jax functions. Φ is the end of gradient flow, H the Hessian of L, P the project
 space, Q = I − P, Σ the covariance of one stochastic gradient, and time is t = k·lr².
 """
 
+from ..._manifold.covariance import Factor
+from ..._manifold.residuals import Residuals, residuals
 from ._clocks import (
     flow_to_limit,
     flow_to_steps,
@@ -13,21 +15,19 @@ from ._clocks import (
     steps_to_flow,
     steps_to_limit,
 )
-from ._fit import LabelNoiseFit, label_noise_fit
 from ._isotropic import IsotropicDrift, isotropic_drift, isotropic_regulariser, log_pdet
-from ._jacobian import limit_jacobian
 from ._label_noise import (
     conflicting_labels_constant,
     label_noise_constant,
     label_noise_drift,
     population_factor,
 )
-from ._limit import LimitInfo, LimitPoint, limit_point
+from ._label_noise_fit import LabelNoiseFit, label_noise_fit
+from ._limit_jacobian import limit_jacobian
+from ._limit_point import LimitInfo, LimitPoint, limit_point
 from ._lyapunov import lyapunov_inverse
-from ._projector import TangentProjector, tangent_projector
-from ._residuals import Residuals, residuals
-from ._second import SecondDerivative, drift, second_derivative, third_derivative
-from ._sigma import Factor
+from ._second_derivative import SecondDerivative, drift, second_derivative, third_derivative
+from ._tangent_projector import TangentProjector, tangent_projector
 
 __all__ = [
     "Factor",

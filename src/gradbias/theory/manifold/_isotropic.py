@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._manifold.covariance import Scaled
+from ..._manifold.normal_space import NormalSpace
+from ..._manifold.target import Target, target_at
+from ..._manifold.third_derivative import pulled, rows_as_pairs, twice_sum
 from ...numerics import checks
 from ...numerics.precision import host
-from ._second import TOL, tangent_part
-from ._sigma import Scaled
-from ._space import NormalSpace
-from ._standing import require_on_manifold
-from ._target import Target, target_at
-from ._third import pulled, rows_as_pairs, twice_sum
+from ._on_manifold import require_on_manifold
+from ._second_derivative import TOL, tangent_part
 
 
 @dataclasses.dataclass(frozen=True)

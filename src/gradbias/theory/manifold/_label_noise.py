@@ -7,18 +7,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from ..._manifold.normal_space import NormalSpace
+from ..._manifold.residuals import Residuals, curvature_unit
+from ..._manifold.target import Target, target_at
+from ..._manifold.third_derivative import pulled, rows_as_pairs, twice_sum
 from ...noise import LabelNoise
 from ...noise._sampling import is_flag, weight_variance
 from ...numerics import checks
 from ...numerics.precision import host
 from ...problems import Regression
-from ._projector import by_cholesky
-from ._residuals import Residuals, curvature_unit
-from ._second import TOL
-from ._space import NormalSpace
-from ._standing import DENSE, require_on_manifold
-from ._target import Target, target_at
-from ._third import pulled, rows_as_pairs, twice_sum
+from ._on_manifold import DENSE, require_on_manifold
+from ._second_derivative import TOL
+from ._tangent_projector import by_cholesky
 
 
 @host

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
-from ..spectral._limit import SpectralLimit, spectral_limit
+from ..spectral import SpectralLimit, asinh_ratio, spectral_limit
 from ..spectral._problem import full_rank
-from ..spectral._scalars import above, asinh_ratio, divergence_from_zero, slope
+from ..spectral._scalars import above, divergence_from_zero, slope
 from ..spectral._svd import matrix, positive, svd
 from ._base import Potential
 from ._problem import Problem

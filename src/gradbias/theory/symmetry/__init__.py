@@ -6,8 +6,8 @@ sample's gradient. Only NumPy and SciPy are imported here; `printed` has the pap
 """
 
 from . import printed
-from ._approximate import ApproximateBias, approximate_bias, approximate_flow
-from ._deep import Weights, deep_equilibrium, equilibrium_residual, seam_noise
+from ._broken_symmetry import ApproximateBias, approximate_bias, approximate_flow
+from ._deep_equilibrium import Weights, deep_equilibrium, equilibrium_residual, seam_noise
 from ._factorisation import (
     factorisation_flow,
     factorisation_hessian_trace,
@@ -16,7 +16,8 @@ from ._factorisation import (
     rank_one_rate,
 )
 from ._fixed_point import FixedPoint, FixedPoints, fixed_point, fixed_points
-from ._flow import (
+from ._joint_equilibrium import JointEquilibrium, joint_equilibrium
+from ._noether_flow import (
     NoetherFlow,
     flow_by_method,
     moved_noise,
@@ -25,8 +26,7 @@ from ._flow import (
     orbit_flow,
     orbit_potential,
 )
-from ._joint import JointEquilibrium, joint_equilibrium
-from ._pair import (
+from ._pair_equilibrium import (
     Factorisation,
     PairEquilibrium,
     factorisation_equilibrium,

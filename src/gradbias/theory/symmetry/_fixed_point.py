@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...numerics.exponentials import Root, signed_root
+from ...numerics.balance_roots import Root, signed_root
 
 
 class FixedPoint(float):

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import thin_svd
 from ...numerics.psd import power
-from ._deep import Weights
+from ._deep_equilibrium import Weights
 from ._factorisation import factorisation_hessian_trace, factors, relative_gap
 from ._fixed_point import fixed_point, spectra
-from ._flow import noether_flow
 from ._moments import moments
+from ._noether_flow import noether_flow
 
 __all__ = [
     "approximate_charge",

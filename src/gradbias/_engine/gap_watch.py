@@ -1,0 +1,77 @@
+"""What the gaps of a run say: how far it is, and whether rounding keeps it from falling on."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..dynamics import State
+from ..dynamics.protocol import FLOOR, RUNNING, STIFF
+from .compiled_loop import Trail
+from .stacking import pick
+
+
+class GapWatch:
+    """The gaps of all members: the first, the lowest, and descent that rounding keeps above.
+
+    Args:
+        ensemble: the members.
+    """
+
+    def __init__(self, ensemble: Any):
+        members = len(ensemble.starts)
+        self.ends, self.counts, self.unlimited = ensemble.ends, ensemble.counts, ensemble.unlimited
+        self.wanted, self.unknown = ensemble.wanted, ensemble.unknown
+        self.first_gaps, self.gaps = np.full(members, np.nan), np.full(members, np.nan)
+        self.lowest, self.lowest_at = np.full(members, np.inf), np.zeros(members)
+
+    def look(self, states: State, trail: Trail) -> State:
+        """Note the gaps of a chunk; returns the states, stopped where they are at their floor."""
+        if np.isnan(self.first_gaps).all():
+            self.first_gaps = np.asarray(trail.gaps[:, 0])
+        seen = np.isfinite(trail.gaps)
+        last = trail.gaps.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1)
+        self.gaps = np.where(seen.any(axis=1), trail.gaps[np.arange(len(last)), last], self.gaps)
+        if not (self.counts and self.unlimited.any()):
+            return states
+        for j in np.flatnonzero(seen.any(axis=0)).tolist():
+            states = self._look_for_floor(states, trail, j)
+        return states
+
+    def _look_for_floor(self, states: State, trail: Trail, j: int) -> State:
+        """Look at the gaps of one segment, in the order in which they were."""
+        gaps, clocks = trail.gaps[:, j], trail.clocks[:, j]
+        lower = gaps < self.lowest  # false where it was not looked at: infinite or NaN
+        self.lowest = np.where(lower, gaps, self.lowest)
+        self.lowest_at = np.where(lower, clocks, self.lowest_at)
+        # Twice as many steps brought nothing: rounding keeps it above any smaller gap.
+        floor = (self.unknown | (self.lowest <= 1e-20 * self.first_gaps)) & self.unlimited
+        floor &= (clocks > 2 * self.lowest_at + 10_000) & (states.code == RUNNING)
+        if not floor.any():
+            return states
+        there = states._replace(params=pick(trail.params, (slice(None), j)),
+                                sums=pick(trail.sums, (slice(None), j)), clock=clocks,
+                                code=np.full_like(states.code, FLOOR))  # fmt: skip
+        return jax.tree.map(lambda new, old: _chosen(floor, new, old), there, states)
+
+    def how_far(self, states: State) -> tuple[float, str]:
+        """The fraction done, by the clock or by the gap, and a note."""
+        goal, first = self.ends.goal, self.first_gaps
+        fractions = np.where(self.unlimited, 0.0, states.clock / self.ends.limit)
+        falls = (
+            (not self.unknown) & (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_gap = np.log(first / self.gaps) / np.log(first / goal)
+        fractions = np.maximum(fractions, np.where(falls, by_gap, 0.0))
+        fractions = np.where(
+            np.isin(states.code, [RUNNING, STIFF]), np.minimum(fractions, 1.0), 1.0
+        )
+        unit, slowest = "step" if self.counts else "time", int(np.argmin(fractions))
+        clock, gap = float(states.clock[slowest]), self.gaps[slowest]
+        seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""
+        return float(fractions[: self.wanted].mean()), f"{unit} {clock:g}{seen}"
+
+
+def _chosen(members: np.ndarray, new: Any, old: Any) -> np.ndarray:
+    return np.where(members.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)

@@ -1,0 +1,363 @@
+"""A run before it runs: what is fitted, by which net, from where, how, until when."""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, SupportsFloat, SupportsIndex
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import observe
+from ..dynamics import Dynamics
+from ..nets import Deep, Diagonal, LinearNet, Net, Rank1, TwoLayer
+from ..numerics import checks
+from ..numerics.constants import ReadOnlyDict, constant, refuse_assignment, sealed
+from ..numerics.precision import host, warn_of_float32
+from ..numerics.program_keys import Remembers
+from ..observe import Running
+from ..problems import Problem, Samples
+
+SAVES = 200
+MOST_STEPS = 10**15  # beyond it, a clock would lose count
+DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
+LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
+
+
+@dataclasses.dataclass(init=False, unsafe_hash=True)  # it cannot change: see __setattr__
+class Until:
+    """When a run stops: at whichever of the named limits comes first.
+
+    Attributes:
+        steps: a number of steps (Descent).
+        time: gradient-flow time; for Descent the sum of the learning rates.
+        gap: the loss above its minimum on clean labels. Where the minimum is unknown
+            (`gb.Samples` without `minimum=`), what as much time again would lower the loss by, at
+            the slope where the run is.
+        check_every: Descent looks at the gap on steps divisible by this, so that where it stops
+            does not depend on how the run is cut into pieces.
+    """
+
+    steps: int | None
+    time: float | None
+    gap: float | None
+    check_every: int
+
+    def __init__(
+        self,
+        steps: SupportsIndex | None = None,
+        time: SupportsFloat | None = None,
+        gap: SupportsFloat | None = None,
+        check_every: SupportsIndex = 100,
+    ):
+        if steps is None and time is None and gap is None:
+            raise ValueError("until must name steps=, time= or gap=, got none of them")
+        every = checks.integer("until.check_every", check_every, at_least=1)
+        named = {"steps": None, "time": None, "gap": None, "check_every": every}
+        if steps is not None:
+            named["steps"] = checks.integer("until.steps", steps, at_least=1)
+        if time is not None:
+            named["time"] = checks.number("until.time", time, above=0)
+        if gap is not None:
+            named["gap"] = checks.number("until.gap", gap, at_least=0)
+        vars(self).update(named)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_assignment(self, name, "make a new one, and setup.replace(until=gb.Until(…))")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+
+class Setup(Remembers):
+    """Everything that decides a run. It cannot change: `replace` makes another one.
+
+    Args:
+        problem: what is fitted.
+        net: how parameters make a predictor.
+        params: where to start; a dict of arrays, such as `gb.init` makes.
+        dynamics: how the parameters move.
+        until: when to stop; by default at a gap of 1e-12, or after 10⁶ steps (Descent) or time
+            10⁴ (Flow). Descent with noise that never dies out, such as `LabelNoise`, reaches no
+            gap and takes 10⁵ steps.
+        record: observables to save, a dict {name: observable} or a list; by default the loss and,
+            for linear nets, theta.
+        save_at: steps (Descent) or times (Flow) to save at; by default 200, log-spaced.
+        key: an integer that decides every random draw of the run.
+    """
+
+    problem: Problem
+    net: Net
+    dynamics: Dynamics
+    until: Until
+    record: dict[str, Any]
+    save_at: np.ndarray
+    key: int
+    limit: float | None
+    save_clock: np.ndarray
+    given: Mapping[str, Any]
+
+    def __init__(
+        self,
+        problem: Problem,
+        net: Net,
+        params: Any,
+        dynamics: Dynamics,
+        until: Until | None = None,
+        record: Mapping[str, Any] | Sequence[Any] | None = None,
+        save_at: ArrayLike | None = None,
+        key: int = 0,
+    ):
+        _expect("problem", problem, Problem, "gb.Regression(X, Y, weight)")
+        _expect("net", net, Net, "gb.TwoLayer(d, k, width)")
+        _expect("dynamics", dynamics, Dynamics, "gb.Descent(lr) or gb.Flow()")
+        if until is not None:
+            _expect("until", until, Until, "gb.Until(steps=1000)")
+        until_given, until = until, _until(until, dynamics)
+        params, key = _parameters(net, params), checks.integer("key", key)
+        limit = _limit(until, dynamics)
+        clocks = _saves(save_at, dynamics, limit)
+        _check_fit(problem, net, params)
+        dynamics.check(problem, net, limit)
+        default = [observe.loss, observe.theta] if isinstance(net, LinearNet) else [observe.loss]
+        named = ReadOnlyDict(observe.named(default if record is None else record))
+        _check_sums(named, dynamics)
+        saves = clocks if dynamics.axis == "step" else constant(dynamics.time(clocks))
+        given = {
+            "until": until_given,
+            "record": None if record is None else named,
+            "save_at": None if save_at is None else checks.constant_array("save_at", save_at),
+        }
+        vars(self).update(
+            problem=problem,
+            net=net,
+            params=params,
+            dynamics=dynamics,
+            until=until,
+            record=named,
+            save_at=saves,
+            key=key,
+            limit=limit,
+            save_clock=clocks,
+            given=ReadOnlyDict(given),
+            start=_leaves(params),
+        )
+
+    @property
+    def params(self) -> Any:
+        """Where the run starts."""
+        params, start = vars(self)["params"], vars(self)["start"]
+        now = _leaves(params)
+        if len(now) != len(start) or not all(map(operator.is_, now, start)):
+            raise dataclasses.FrozenInstanceError(
+                "setup.params was changed after the setup was made, which a run would not see "
+                "everywhere: setup.replace(params=…) makes a setup with other parameters"
+            )
+        return params
+
+    def replace(self, **changes: Any) -> "Setup":
+        """The same setup with some arguments changed."""
+        given = {
+            "problem": self.problem,
+            "net": self.net,
+            "params": self.params,
+            "dynamics": self.dynamics,
+            "key": self.key,
+            **self.given,
+        }
+        unknown = sorted(set(changes) - set(given))
+        if unknown:
+            raise ValueError(f"replace: unknown {unknown}; a Setup has {sorted(given)}")
+        return Setup(**{**given, **changes})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_assignment(self, name, f"setup.replace({name}=…) makes a setup with another one")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        parts = {name: part for name, part in vars(self).items() if name != "own_code"}
+        return {**parts, "params": self.params, "start": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        sealed([jax.tree.leaves(state["params"]), state["save_at"], state["save_clock"]])
+        vars(self).update(state, start=_leaves(state["params"]))
+
+    def __repr__(self) -> str:
+        return (
+            f"Setup({self.problem!r}, {self.net!r}, {self.dynamics!r}, {self.until!r}, "
+            f"record={list(self.record)}, key={self.key})"
+        )
+
+
+def _expect(name: str, value: Any, kind: type, example: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"{name} must be a {kind.__name__}, for example {example}, "
+            f"got {type(value).__name__} {value!r:.80}"
+        )
+
+
+def _parameters(net: Net, params: Any) -> Any:
+    shapes = net.shapes()
+    if shapes is None:
+        return jax.tree.map(lambda leaf: checks.constant_array("params", leaf), params)
+    if not isinstance(params, Mapping):
+        raise ValueError(f"params must be a dict of arrays, got {type(params).__name__}")
+    unknown, missing = sorted(set(params) - set(shapes)), sorted(set(shapes) - set(params))
+    if unknown or missing:
+        wrong = f"unknown {unknown}" if unknown else f"missing {missing}"
+        raise ValueError(f"params: {wrong}; {net!r} has {sorted(shapes)}")
+    return {
+        name: checks.constant_array(f"params[{name!r}]", params[name], shape=shape)
+        for name, shape in shapes.items()
+    }
+
+
+def _leaves(params: Any) -> list[Any]:
+    if type(params) is dict and all(type(leaf) is np.ndarray for leaf in params.values()):
+        return list(params.values())
+    return jax.tree.leaves(params)
+
+
+def _until(until: Until | None, dynamics: Dynamics) -> Until:
+    if dynamics.at_minimum and (until is None or until.gap is not None):
+        raise ValueError(
+            f"until must name a time and no gap, such as gb.Until(time=1), got {until!r}: in "
+            f"{type(dynamics).__name__} the loss is at its minimum all along"
+        )
+    return _default_until(dynamics) if until is None else until
+
+
+def _default_until(dynamics: Dynamics) -> Until:
+    noise: Any = getattr(dynamics, "noise", None)
+    if dynamics.axis == "step" and noise is not None and noise.lasts:
+        return Until(steps=LASTING_STEPS)
+    if dynamics.axis == "step":
+        return Until(gap=DEFAULT_GAP, steps=DEFAULT_STEPS)
+    return Until(gap=DEFAULT_GAP, time=DEFAULT_TIME)
+
+
+def _limit(until: Until, dynamics: Dynamics) -> float | None:
+    """The clock at which the run ends at the latest; None if only a gap is named."""
+    if until.steps is not None and dynamics.axis == "time":
+        raise ValueError(
+            f"until.steps={until.steps}: {type(dynamics).__name__} has a time, not steps; "
+            "use Until(time=…)"
+        )
+    ends: list[float] = [] if until.steps is None else [until.steps]
+    if until.time is not None:
+        ends.append(dynamics.clock(until.time))
+    limit = min(ends, default=None)
+    if limit is not None and dynamics.counts_steps and limit > MOST_STEPS:
+        raise ValueError(f"until must end within {MOST_STEPS:.0e} steps, got {limit:.3g}")
+    return limit
+
+
+def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:
+    """The clock values to save at."""
+    by_step, counts = dynamics.axis == "step", dynamics.counts_steps
+    if save_at is None:
+        default = DEFAULT_STEPS if by_step else dynamics.clock(DEFAULT_TIME)
+        end = default if limit is None else limit
+        if counts:
+            return _log_spaced(int(end), SAVES)
+        return sealed(np.concatenate([[0.0], np.geomspace(1e-7 * end, end, SAVES - 1)]))
+    values = checks.constant_array("save_at", save_at, ndim=(1,))
+    if len(values) == 0 or values[0] < 0 or np.any(np.diff(values) <= 0):
+        shown = f"{values[:5].tolist()}{' …' if len(values) > 5 else ''}"
+        raise ValueError(f"save_at must be increasing, not negative and not empty, got {shown}")
+    clocks = values if by_step or not counts else _on_the_grid(values, dynamics)
+    if limit is not None and clocks[-1] > limit:
+        raise ValueError(
+            f"save_at must not go beyond the end of the run, got {values[-1]:g} but it ends at "
+            f"{limit if by_step else dynamics.time(np.asarray([limit]))[0]:g}"
+        )
+    odd = clocks[clocks != np.round(clocks)]
+    if counts and len(odd):
+        raise ValueError(f"save_at must be whole steps, got {odd[0]}")
+    return sealed(clocks.astype(np.int64)) if counts else clocks
+
+
+def _on_the_grid(times: np.ndarray, dynamics: Dynamics) -> np.ndarray:
+    """The steps of these times; they must be on the grid of a dynamics with fixed steps."""
+    tick = float(dynamics.time(np.asarray([1]))[0])
+    steps = np.round(times / tick)
+    off = np.abs(times - steps * tick) > 1e-6 * tick
+    if off.any():
+        raise ValueError(f"save_at must be multiples of dt={tick:g}, got {times[off][0]:g}")
+    return steps
+
+
+def _check_sums(record: dict[str, Any], dynamics: Dynamics) -> None:
+    running = [name for name, f in record.items() if isinstance(f, Running)]
+    if running and not dynamics.counts_steps:
+        raise ValueError(
+            f"record[{running[0]!r}] sums over steps, which {type(dynamics).__name__} does not "
+            "have; use Descent"
+        )
+
+
+def log_spaced_steps(last: int, count: int = SAVES) -> np.ndarray:
+    """0, then about log-spaced whole steps up to `last`: `count` of them, or all there are."""
+    return _log_spaced(last, count).copy()
+
+
+@functools.lru_cache(maxsize=64)
+def _log_spaced(last: int, count: int) -> np.ndarray:
+    """One array for all members of a sweep: they are compared by identity first."""
+    steps = _spread(last, count)
+    steps.setflags(write=False)
+    return steps
+
+
+def _spread(last: int, count: int) -> np.ndarray:
+    if last < count:
+        return np.arange(last + 1)
+    ideal = np.round(np.geomspace(1, last, count - 1)).astype(np.int64)
+    # Rounding makes the first ones equal: move each at least one beyond its predecessor.
+    index = np.arange(len(ideal))
+    spread = np.maximum.accumulate(ideal - index) + index
+    return np.concatenate([[0], np.minimum(spread, last)])
+
+
+@functools.lru_cache(maxsize=256)
+def _shape(net: LinearNet) -> tuple[int, ...]:
+    """Of the predictor of a net of ours: traced once, not for each of a thousand members."""
+    shapes = (net.shapes() or {}).items()
+    params = {name: jax.ShapeDtypeStruct(shape, np.float64) for name, shape in shapes}
+    return jax.eval_shape(net.predictor, params).shape
+
+
+def _traced_shape(net: LinearNet, params: Any) -> tuple[int, ...]:
+    return warn_of_float32(f"net {net!r}", net.predictor, params).shape
+
+
+@host
+def _check_fit(problem: Problem, net: Net, params: Any) -> None:
+    """Does the net take the problem's inputs and give its outputs? Traces, compiles nothing."""
+    d, k = problem.d, problem.k
+    try:
+        if isinstance(net, LinearNet):
+            known = type(net) in (Rank1, TwoLayer, Deep, Diagonal)
+            got = _shape(net) if known else _traced_shape(net, params)
+            need = [(d, k), (d,)] if k == 1 else [(d, k)]
+        else:
+            X = jax.ShapeDtypeStruct((3, d), np.float64)
+            got = warn_of_float32(f"net {net!r}", net, params, X).shape
+            need = [(3, k), (3,)] if k == 1 else [(3, k)]
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"net: {net!r} does not fit a problem of {d} inputs and {k} outputs: {error}"
+        ) from error
+    if got not in need:
+        what = "a predictor" if isinstance(net, LinearNet) else "outputs on 3 samples"
+        raise ValueError(
+            f"net: {net!r} gives {what} of shape {got}, but the problem has {d} inputs and {k} "
+            f"outputs and needs {need[0]}"
+        )
+    if isinstance(problem, Samples):
+        warn_of_float32("the loss of Samples", lambda p: problem.net_loss(net, p), params)

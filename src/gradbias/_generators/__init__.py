@@ -1,0 +1,1 @@
+"""Symmetry generators of nets."""

@@ -1,0 +1,1 @@
+"""Geometry of the manifold of minimisers (jax-level)."""

@@ -1,0 +1,1 @@
+"""Where predictions and runs meet: predict, compare, check, verify."""

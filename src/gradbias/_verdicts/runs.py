@@ -1,0 +1,29 @@
+"""Carry out the runs that a theorem asks for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._engine.setup import Setup
+from .._engine.simulate import simulate
+from .._sweeps.sweep import sweep
+from ..theorems import Ensemble
+
+
+def execute(wanted: Mapping[str, Any], progress: bool | None = False) -> dict[str, Any]:
+    """Named setups become runs, ensembles become datasets.
+
+    Args:
+        wanted: name → Setup or Ensemble.
+        progress: as in `simulate`.
+    """
+    done: dict[str, Any] = {}
+    for name, what in wanted.items():
+        if isinstance(what, Setup):
+            done[name] = simulate(what, progress=progress)
+        elif isinstance(what, Ensemble):
+            done[name] = sweep(what.build, what.over, progress=progress)
+        else:
+            raise ValueError(
+                f"runs[{name!r}] must be a gb.Setup or an Ensemble, got {type(what).__name__}"
+            )
+    return done

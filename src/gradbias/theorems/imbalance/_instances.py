@@ -1,0 +1,161 @@
+"""Instances: seven inputs, rank three, two outputs, eight hidden units; and one wide net.
+
+Few shapes and one record, because each new one compiles. Labels cannot be fitted exactly, data
+have more samples than their rank, and the weight of the loss is no paper's: what holds here does
+not hang on a convention.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ... import observe
+from ..._engine.setup import Setup, Until
+from ...dynamics import Descent, Dynamics, Flow
+from ...init import inverse_width
+from ...nets import TwoLayer
+from ...numerics.host_rng import generator
+from ...problems import Regression
+from ...theory.imbalance import balanced_two_layer, invariant_projection
+
+D, N, R, M, WIDTH = 7, 5, 3, 2, 8
+NET = TwoLayer(D, M, WIDTH)
+WIDE = TwoLayer(3, 1, 400)  # wide enough for Lemma 1 and Theorem 2 at δ = 0.1
+SAVES = 24
+TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 300.0, SAVES - 1)])
+STEPS = np.concatenate([[0], np.round(np.geomspace(30, 30_000, SAVES - 1))]).astype(int)
+TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
+
+
+def pull(problem, net, params):
+    """The gradient of the loss in both layers, by automatic differentiation."""
+    return jax.grad(lambda p: problem.net_loss(net, p))(params)
+
+
+RECORD = {
+    "loss": observe.loss,
+    "theta": observe.theta,
+    "params": observe.params,
+    "pull": pull,
+}
+
+
+def draws(key: int, what: str = "theorems.imbalance") -> np.random.Generator:
+    """The random numbers of an instance."""
+    return generator(key, what)
+
+
+def frame(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
+    """Orthonormal columns."""
+    return np.linalg.qr(rng.standard_normal((size, count)))[0]
+
+
+def regression(key: int, r: int = R, whitened: bool = False, weight: float | None = None) -> Any:
+    """Data of rank r, labels of which a part cannot be fitted."""
+    rng = draws(key)
+    sigma = np.full(r, 1.1) if whitened else np.sort(rng.uniform(0.8, 1.25, r))[::-1]
+    W = frame(rng, N, N)
+    X = W[:, :r] @ (sigma[:, None] * frame(rng, D, r).T)
+    B = frame(rng, r, min(r, M)) * rng.uniform(0.6, 1.2, min(r, M)) @ frame(rng, M, M)[:r]
+    Y = W[:, :r] @ B + 0.3 * W[:, r:] @ rng.standard_normal((N - r, M))
+    own = float(rng.uniform(0.4, 0.7))
+    return Regression(X, Y, own if weight is None else weight)
+
+
+def gaussian(key: int, first: float = 0.8, second: float = 0.8) -> dict[str, np.ndarray]:
+    """Independent entries of these standard deviations."""
+    rng = draws(key, "theorems.imbalance start")
+    return {
+        "W1": first * rng.standard_normal((D, WIDTH)),
+        "W2": second * rng.standard_normal((WIDTH, M)),
+    }
+
+
+def setup(
+    key: int,
+    params: dict[str, np.ndarray] | None = None,
+    dynamics: Dynamics | None = None,
+    problem: Any = None,
+    decay: float = 0.0,
+    **more: Any,
+) -> Setup:
+    """A flow from a Gaussian start to its end, or the same with one thing changed."""
+    moves = Flow(**TIGHT, weight_decay=decay) if dynamics is None else dynamics
+    steps = isinstance(moves, Descent)
+    last = Until(STEPS[-1], gap=1e-25) if steps else Until(time=TIMES[-1], gap=1e-25)
+    arguments = {
+        "until": last,
+        "save_at": STEPS if steps else TIMES,
+        "record": RECORD,
+        **more,
+    }
+    fitted = regression(key) if problem is None else problem
+    start = gaussian(key) if params is None else params
+    return Setup(fitted, NET, start, moves, key=key, **arguments)
+
+
+def decaying(key: int) -> Setup:
+    """Weight decay, which moves all that should stay."""
+    return setup(key, decay=0.02)
+
+
+def descent(key: int, lr: float, **changes: Any) -> Setup:
+    """Gradient descent with this step."""
+    return setup(key, dynamics=Descent(lr), **changes)
+
+
+def projected(key: int) -> Setup:
+    """A start on the invariant set of Proposition 1."""
+    problem = regression(key)
+    return setup(key, invariant_projection(problem, gaussian(key)), problem=problem)
+
+
+def unseen(problem: Any) -> np.ndarray:
+    """The projection on what the data do not see."""
+    return np.eye(problem.d) - problem.row_space @ problem.row_space.T
+
+
+def off_second(key: int) -> Setup:
+    """VU2ᵀ = 0, but not U1U2ᵀ."""
+    problem, start = regression(key), gaussian(key)
+    used = np.linalg.qr(start["W2"])[0]
+    outside = unseen(problem) @ start["W1"]
+    start["W1"] = start["W1"] - outside @ used @ used.T
+    return setup(key, start, problem=problem)
+
+
+def nothing(key: int) -> Setup:
+    """Both layers zero: stationary."""
+    return setup(key, {name: 0.0 * w for name, w in gaussian(key).items()})
+
+
+def predictor(key: int, r: int = R, whitened: bool = False) -> tuple[Any, np.ndarray]:
+    """A problem and a predictor to start from, half of it where the data see nothing."""
+    problem = regression(key, r, whitened)
+    away = draws(key, "theorems.imbalance predictor").standard_normal((D, M))
+    return problem, problem.min_norm + 0.4 * away
+
+
+def balanced(key: int, whitened: bool = False) -> Setup:
+    """A balanced start with a predictor of full rank."""
+    problem, theta0 = predictor(key, whitened=whitened)
+    Q = frame(draws(key, "theorems.imbalance Q"), WIDTH, M)
+    return setup(key, balanced_two_layer(problem, theta0, WIDTH, Q), problem=problem)
+
+
+def wide_data(key: int) -> Regression:
+    """Three samples of rank two in three dimensions, well conditioned."""
+    rng = draws(key, "theorems.imbalance wide")
+    W, V = frame(rng, 3, 3), frame(rng, 3, 2)
+    X = W[:, :2] @ (np.array([1.1, 1.0])[:, None] * V.T)
+    labels = rng.standard_normal((3, 1))
+    return Regression.half_sum(X, 0.7 * labels / np.linalg.norm(labels))
+
+
+def wide(key: int, alpha: float = 0.5, stretch: float = 1.0) -> Setup:
+    """A wide Gaussian net with entries of variance h^(−2α), times stretch²."""
+    start = {n: stretch * w for n, w in inverse_width(WIDE, alpha, key=key).items()}
+    until = Until(gap=1e-25, time=float(TIMES[-1]))
+    problem = wide_data(key)
+    return Setup(problem, WIDE, start, Flow(**TIGHT), until, record=RECORD, save_at=TIMES, key=key)

@@ -1,0 +1,257 @@
+"""Section 4: balanced starts, for which the imbalance certifies nothing."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._engine.setup import Setup, Until
+from ...dynamics import Flow
+from ...problems import Regression
+from ...theory.imbalance import balanced_two_layer, riccati_solution, split
+from .. import _shared_hypotheses as common
+from .._claims import at_least, equals, measured
+from .._erratum import Erratum
+from .._hypothesis import Hypothesis, kind
+from .._per_setup import fact
+from .._theorem import Control, Theorem
+from . import _instances as cases
+from ._facts import (
+    ABOUT,
+    BOTH,
+    PLAIN,
+    STEP,
+    compressed,
+    drift,
+    frame_of,
+    on_the_way,
+    path,
+    problem_of,
+    pulls,
+    reached,
+    small_step,
+    start,
+    times,
+)
+from ._thm_1 import above_minimum
+
+UNTIL = 12.0  # e-foldings of the slowest mode that are followed before rounding takes over
+
+
+@fact
+def _unbalanced(setup: Setup) -> float:
+    size = float(np.sum(start(setup).Z ** 2))
+    return float(np.linalg.norm(start(setup).Lam)) / size if size else 0.0
+
+
+BALANCED = Hypothesis("U1ᵀU1 = VᵀV at the start", _unbalanced, 1e-10)
+
+
+def _seen_rank(setup: Setup) -> float:
+    """1 if the predictor has less than full rank inside the row space."""
+    s = np.linalg.svd(start(setup).product, compute_uv=False)
+    m = start(setup).V.shape[0]
+    full = len(s) == m and s[-1] > 1e-8 * max(s[0], 1e-300)
+    return 0.0 if full and m <= start(setup).V.shape[1] else 1.0
+
+
+FULL = Hypothesis("Θ(0) has full rank inside the row space", _seen_rank, 0.5)
+
+
+def other_frame(setup: Setup) -> dict[str, Setup]:
+    """The same predictor, balanced with another Q."""
+    problem, h = problem_of(setup), start(setup).V.shape[1]
+    Q = cases.frame(cases.draws(setup.key, "another Q"), h, problem.k)
+    theta0 = problem.at_edge(np.asarray(setup.params["W1"]) @ np.asarray(setup.params["W2"]))
+    params = balanced_two_layer(problem, theta0, h, Q)
+    return {"run": setup, "other": setup.replace(params=params)}
+
+
+def _one_path(setup: Setup, runs: Any) -> dict[str, Any]:
+    shape = runs["run"].data["theta"].values[reached(runs["run"])].shape
+    q = frame_of(setup).shape[1]
+    return {
+        "theta": equals(np.zeros(shape), scale=on_the_way(setup)),
+        "imbalance": equals(np.zeros((shape[0], q, q)), scale=float(np.sum(start(setup).Z ** 2))),
+    }
+
+
+def _two_paths(runs: Any) -> dict[str, Any]:
+    run, other = runs["run"], runs["other"]
+    apart = run.data["theta"].values - other.data["theta"].values
+    kept = int(np.sum(reached(run)))
+    Lam = compressed(other.setup, path(other)).Lam
+    return {"theta": apart[:kept], "imbalance": Lam[:kept]}
+
+
+BALANCED_INIT = Theorem(
+    "imbalance.balanced",
+    r"With $M = \Theta_0^T\Phi_1\Phi_1^T\Theta_0 = R^4$ and $Q^TQ = I$, $U = \Theta_0R^{-1}Q^T$ "
+    r"and $V = RQ^T$ have the product $\Theta_0$ and $\Lambda = 0$, which gradient flow keeps; its "
+    r"path does not depend on $Q$. Needs $r \ge m$, $h \ge m$ and $M$ invertible.",
+    [*PLAIN, FULL, BALANCED, STEP, small_step(lambda s: drift(s) / np.sum(start(s).Z ** 2))],
+    _one_path,
+    _two_paths,
+    1e-10,
+    cases.balanced,
+    [Control("U1ᵀU1 = VᵀV at the start", cases.setup)],
+    runs=other_frame,
+    given=("number of saves",),
+    dynamics=BOTH,
+    errata=[
+        Erratum(
+            "Sec. 4 and App. A.1",
+            r"$V = RQ$ with $R^4 = M$",
+            r"$V = RQ^T$",
+            "ill-typed",
+            note="(m, m) times (h, m). If M is singular, a Θ0 with Θ0x ≠ 0 and Φ1ᵀΘ0x = 0 has no "
+            "balanced factorisation at all, and balanced_two_layer refuses it. The whole "
+            "UᵀU − VᵀV is not zero, only the part that the data see",
+        )
+    ],
+    title="balanced starts with a given predictor",
+    **ABOUT,
+)
+
+
+def opposite(key: int, sign: float = -1.0) -> Setup:
+    """Whitened data of rank m, and a balanced start whose determinant has this sign, times B's."""
+    rng = cases.draws(key, "opposite")
+    problem = _two_scales(cases.regression(key, r=cases.M, whitened=True), rng)
+    parts = split(problem)
+    Q, theta1 = cases.frame(rng, cases.WIDTH, cases.M), rng.standard_normal((cases.M, cases.M))
+    if np.sign(np.linalg.det(theta1) * np.linalg.det(parts.B)) != sign:
+        theta1[:, 0] *= -1
+    theta0 = parts.Phi1 @ (0.5 * theta1) + 0.3 * parts.Phi2 @ rng.standard_normal((5, cases.M))
+    params = balanced_two_layer(problem, theta0, cases.WIDTH, Q)
+    least = np.linalg.svd(parts.B, compute_uv=False)[-1]
+    last = UNTIL / (parts.speed * parts.sigma[0] * least)
+    at = np.concatenate([[0.0], np.geomspace(1e-3 * last, last, cases.SAVES - 1)])
+    return cases.setup(key, params, problem=problem, until=Until(time=last), save_at=at)
+
+
+def _two_scales(problem: Any, rng: np.random.Generator) -> Regression:
+    """Labels with singular values far apart: their difference is how fast the saddle is reached."""
+    left = problem.svd[0]
+    both = [cases.frame(rng, cases.M, cases.M) for _ in range(2)]
+    B = (both[0] * rng.uniform(0.9, 1.1, cases.M) * np.array([1.2, 0.4])) @ both[1].T
+    labels = problem.labels + left @ (B - left.T @ problem.labels)
+    return Regression(problem.X, labels, problem.weight)
+
+
+@fact
+def barrier(setup: Setup) -> float:
+    """weight·sv_min(B)²: the loss of the best predictor of lower rank."""
+    parts = split(problem_of(setup))
+    return float(parts.weight * np.linalg.svd(parts.B, compute_uv=False)[-1] ** 2)
+
+
+@fact
+def horizon(setup: Setup) -> np.ndarray:
+    """The saves before rounding, which grows at the saddle, can have left it."""
+    parts = split(problem_of(setup))
+    least = float(np.linalg.svd(parts.B, compute_uv=False)[-1])
+    fastest = parts.speed * parts.sigma[0] * least
+    return times(setup) * fastest <= UNTIL * (1 + 1e-9)
+
+
+def _wrong_side(setup: Setup) -> bool:
+    parts, W = split(problem_of(setup)), start(setup).product
+    if W.shape[0] != W.shape[1]:
+        return False
+    return bool(np.linalg.det(W) * np.linalg.det(parts.B) < 0)
+
+
+def _stuck(setup: Setup) -> dict[str, Any]:
+    value, count = barrier(setup), int(np.sum(horizon(setup)))
+    return {"excess loss": at_least(np.full(count, value)), "lowest": value}
+
+
+def _lowest(runs: Any) -> dict[str, Any]:
+    run = runs["run"]
+    kept = horizon(run.setup)
+    values = above_minimum(run)[kept]
+    at = int(np.argmin(values))
+    # What is left to fall: its present speed over the slowest rate, that of the directions.
+    fall = float(np.sum(pulls(run).Z[at] ** 2))
+    parts = split(run.setup.problem)
+    s = np.linalg.svd(parts.B, compute_uv=False)
+    slowest = parts.speed * parts.sigma[-1] * float(min(s[-1], *-np.diff(s), s[-1]))
+    error = fall / slowest if slowest > 0 else math.inf
+    return {"excess loss": values, "lowest": measured(values[at], error=error)}
+
+
+SADDLE = Theorem(
+    "imbalance.saddle",
+    r"A balanced start with $m = r$ whose $\det(U_1V^T)$ has the sign opposite to that of "
+    r"$\det(W^TY)$ never fits the data: $\|E\| \ge \sigma_{min}(W^TY)$ at all times, and the flow "
+    r"ends at the saddle where they are equal. (Followed for 12 e-foldings; later rounding leaves "
+    r"it.)",
+    [
+        *PLAIN,
+        FULL,
+        kind("there are as many outputs as the rank", lambda s: np.equal(*start(s).product.shape)),
+        BALANCED,
+        kind("determinants have opposite signs", _wrong_side),
+        STEP,
+    ],
+    _stuck,
+    _lowest,
+    1e-8,
+    opposite,
+    [Control("determinants have opposite signs", lambda key: opposite(key, 1.0))],
+    dynamics=BOTH,
+    title="balanced starts can end at a saddle",
+    **ABOUT,
+)
+
+
+def _unwhite(setup: Setup) -> float:
+    sigma = split(problem_of(setup)).sigma
+    return float(np.ptp(sigma) / sigma[0]) if len(sigma) else math.inf
+
+
+def _closed_form(setup: Setup) -> dict[str, Any]:
+    grams = riccati_solution(problem_of(setup), setup.params, times(setup))
+    size = float(np.abs(grams.UV).max())
+    return {
+        "U1Vᵀ": equals(grams.UV, scale=size),
+        "VVᵀ": equals(grams.VV, scale=float(np.abs(grams.VV).max())),
+    }
+
+
+def _as_balanced(setup: Setup) -> dict[str, Any]:
+    """What the closed form would say, were the start balanced with the same predictor."""
+    problem, h = problem_of(setup), start(setup).V.shape[1]
+    params = balanced_two_layer(problem, common.start(setup), h)
+    return _closed_form(setup.replace(params=params))
+
+
+def _grams(runs: Any) -> dict[str, Any]:
+    now = path(runs["run"])
+    return {"U1Vᵀ": now.product, "VVᵀ": now.V @ np.swapaxes(now.V, 1, 2)}
+
+
+RICCATI = Theorem(
+    "imbalance.riccati",
+    r"On whitened data ($S = I$) from a balanced start, $G = [V; U_1][V; U_1]^T$ is "
+    r"$G(t) = R(I+\int_0^tR^TR)^{-1}R^T$ with $R = e^{Ft}[V; U_1](0)$ and $F$ with the blocks "
+    r"$W^TY$ and its transpose off the diagonal.",
+    [*PLAIN, Hypothesis("the data are whitened", _unwhite, 1e-9), BALANCED],
+    _closed_form,
+    _grams,
+    1e-8,
+    lambda key: cases.balanced(key, whitened=True),
+    [
+        Control(
+            "U1ᵀU1 = VᵀV at the start",
+            lambda key: cases.setup(key, problem=cases.regression(key, whitened=True)),
+            _as_balanced,
+        )
+    ],
+    dynamics=(Flow,),
+    title="balanced nets in closed form",
+    **ABOUT,
+)
+
+THEOREMS = (BALANCED_INIT, SADDLE, RICCATI)

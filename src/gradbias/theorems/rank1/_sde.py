@@ -1,0 +1,305 @@
+"""SGD as a diffusion: Lemma 3, the equations on its way, and the gap, against autodiff."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._engine.setup import Setup
+from ...dynamics import Flow
+from ...nets import Rank1
+from ...numerics.precision import host, to_numpy
+from ...problems import Regression
+from ...theory import balanced_sde, depth_exponents, rank1_overlaps, sde_coefficients
+from .. import _shared_hypotheses as common
+from .._claims import equals
+from .._erratum import Erratum, Evidence
+from .._source import RANK1 as SOURCE
+from .._theorem import Control, Theorem
+from . import _instances as cases
+from ._limits import depth_of
+from ._sgd_gap import several_layers
+from ._velocities import ROUNDED
+
+
+def functions(params):
+    """θ, the gaps, ω, ξ and the mirror's ∇V = ‖θ‖^{−λ}θ as functions of the parameters."""
+    omega = jnp.sum(params["u"] * params["v"], axis=1)
+    theta = jnp.prod(omega) * params["v1"]
+    lam = 1 - 1 / (2 * len(omega) + 1)
+    return {
+        "theta": theta,
+        "gap": jnp.sum(params["v1"] ** 2) - jnp.sum(params["u"] ** 2, axis=1),
+        "omega": omega,
+        "xi": jnp.prod(omega)[None],
+        "mirror": jnp.sum(theta**2) ** (-lam / 2) * theta,
+    }
+
+
+def sde(X, y, weight, params):
+    """Itô's drift and the diffusion of these under SGD's equation, lr = b = 1, by autodiff."""
+    n = X.shape[0]
+    r = X @ functions(params)["theta"] - y
+    kicks = 2 * weight * n * jnp.sqrt(jnp.mean(r * r) / n) * X
+    _, pull = jax.vjp(lambda p: functions(p)["theta"], params)
+
+    def along(g):
+        way = pull(g)[0]
+
+        def speed(p):
+            return jax.jvp(functions, (p,), (way,))[1]
+
+        return jax.jvp(speed, (params,), (way,))
+
+    first, second = jax.vmap(along)(kicks)
+    drift = {f"{name}_ito": jnp.sum(x, axis=0) / 2 for name, x in second.items()}
+    return {**drift, **{f"{name}_noise": jnp.moveaxis(x, 0, -1) for name, x in first.items()}}
+
+
+# Outside of the runs: these are then the ones of other theorems, and nothing new is compiled.
+_along_path = jax.jit(jax.vmap(sde, in_axes=(None, None, None, 0)))
+
+
+@host
+def by_autodiff(run: Any) -> dict[str, np.ndarray]:
+    """`sde` at every save that was reached."""
+    problem, count = run.setup.problem, len(cases.path(run))
+    # As many rows as a power of two: how many were reached differs from run to run, and a new
+    # number compiles anew.
+    rows = np.minimum(np.arange(2 ** math.ceil(math.log2(count))), count - 1)
+    params = {name: run.data[f"params_{name}"].values[rows] for name in ("v1", "u", "v")}
+    found = _along_path(problem.X, np.ravel(problem.labels), np.asarray(problem.weight), params)
+    return {name: x[:count] for name, x in to_numpy(found).items()}
+
+
+def scaled(rows: dict[str, Any], whole: Any = None) -> dict[str, Any]:
+    """Every instant by its own size: the loss falls by many decades.
+
+    Args:
+        rows: quantity → values, instants first.
+        whole: what to take the sizes of, where the values are what is left of something larger.
+    """
+    claims = {}
+    for name, values in rows.items():
+        array = np.asarray(values)
+        size = np.abs(array if whole is None else whole).reshape(len(array), -1).max(axis=1)
+        shape = (len(array),) + (1,) * (array.ndim - 1)
+        claims[name] = equals(array, scale=size.reshape(shape) + ROUNDED * size.max())
+    return claims
+
+
+def seen(*names: str) -> Any:
+    """What autodiff says at every save."""
+
+    def measure(runs: Any) -> dict[str, Any]:
+        found = by_autodiff(runs["run"])
+        return {name: found[name] for name in names}
+
+    return measure
+
+
+def gap_terms(setup: Setup, runs: Any) -> np.ndarray:
+    """ξ²tr M at every save: the two terms of a gap's drift cancel for data of rank one."""
+    problem: Any = setup.problem
+    found = []
+    for p in cases.path(runs["run"]):
+        xi = float(rank1_overlaps(p).xi)
+        residual = problem.X @ (xi * p["v1"]) - np.ravel(problem.labels)
+        kick = 2 * float(problem.weight) * float(np.linalg.norm(residual))
+        found.append(np.full(len(setup.params["u"]), (xi * kick) ** 2 * np.sum(problem.X**2)))
+    return np.asarray(found)
+
+
+def coefficients(setup: Setup, runs: Any) -> dict[str, Any]:
+    """From any start; the gaps have no Brownian part."""
+    problem: Any = setup.problem
+    found = [sde_coefficients(problem, p, 1.0, 1) for p in cases.path(runs["run"])]
+    noise = np.asarray([f.diffusion for f in found])
+    told = {
+        "theta_ito": [f.drift_ito for f in found],
+        "theta_noise": noise,
+    }
+    gaps = scaled({"gap_ito": [f.gap_drift for f in found]}, gap_terms(setup, runs))
+    still = np.zeros((len(found), len(setup.params["u"]), problem.n))
+    return {**scaled(told), **gaps, "gap_noise": equals(still, scale=np.abs(noise).max())}
+
+
+def as_balanced(setup: Setup, runs: Any) -> dict[str, Any]:
+    """The same by Lemma 3, which needs the balance."""
+    problem: Any = setup.problem
+    found = [
+        balanced_sde(problem, theta, depth_of(setup), 1.0)
+        for theta in cases.recorded(runs["run"], "theta")
+    ]
+    gaps = [np.full(len(setup.params["u"]), f.gap_drift) for f in found]
+    theta = {
+        "theta_ito": [f.drift_ito for f in found],
+        "theta_noise": [f.diffusion for f in found],
+    }
+    return {**scaled(theta), **scaled({"gap_ito": gaps}, gap_terms(setup, runs))}
+
+
+ABOUT: dict[str, Any] = {
+    "nets": (Rank1,),
+    "needs": cases.RECORD,
+    "given": ("path",),
+    "problems": (Regression,),
+    "source": SOURCE,
+}
+
+SDE = Theorem(
+    "rank1.sgd.sde",
+    r"Under SGD's equation $dp = -\nabla L\,dt+2\sqrt{\eta\mathcal{L}/n}\,(\partial_pf)^\top dB$, "
+    r"from any start, the predictor diffuses by $(\xi^2I+\Phi v_1v_1^\top)$ times the noise of its "
+    r"gradient, of covariance $M$, with the further drift "
+    r"$\frac{1}{2}\Psi(v_1^\top Mv_1)v_1+\Phi\xi Mv_1$; the gaps have the drift "
+    r"$\xi^2\mathrm{tr}M-(\xi/\omega_k)^2\|v_{k+1}\|^2v_1^\top Mv_1$ and no Brownian part.",
+    [common.one_output(), common.not_at_minimum()],
+    coefficients,
+    seen("theta_ito", "theta_noise", "gap_ito", "gap_noise"),
+    1e-8,
+    cases.unbalanced,
+    [Control("the general form, not the balanced one", cases.unbalanced, as_balanced)],
+    title="SGD's equation from any start",
+    **ABOUT,
+)
+
+
+def balanced_kinds() -> list[Any]:
+    """A balanced net of more than one layer; gradient flow leads through such points only."""
+    kinds = [common.one_output(), several_layers(), *common.plain(), common.balanced()]
+    return [*kinds, common.not_at_minimum()]
+
+
+def printed_lemma_3(key: int) -> Evidence:
+    """The printed Itô drift has ξ² too little; against second differences of θ by hand."""
+    setup = cases.rank1(key, scale=0.4)
+    problem: Any = setup.problem
+    point = {n: np.array(p) for n, p in setup.params.items()}
+    omega = np.sum(point["u"] * point["v"], axis=1)
+    xi = float(np.prod(omega))
+    theta = xi * point["v1"]
+    X, n = np.asarray(problem.X), problem.n
+    loss = float(np.mean((X @ theta - np.ravel(problem.labels)) ** 2))
+    truth = np.zeros_like(theta)
+    for g in 2 * np.sqrt(loss / n) * X:
+        along = (xi / omega * (point["v1"] @ g))[:, None]
+        way = {"v1": xi * g, "u": along * point["v"], "v": along * point["u"]}
+        truth += 0.5 * _second_difference(point, way)
+    right = balanced_sde(problem, theta, 2 * cases.L - 1, 1.0).drift_ito
+    printed = right / xi**2
+    size = np.linalg.norm(truth)
+    return Evidence(*(float(np.linalg.norm(x - truth) / size) for x in (printed, right)))
+
+
+def _second_difference(point: Any, way: Any, step: float = 1e-3) -> np.ndarray:
+    """d²θ along a direction, to fourth order."""
+
+    def theta(e: float) -> np.ndarray:
+        p = {n: point[n] + e * way[n] for n in point}
+        return np.prod(np.sum(p["u"] * p["v"], axis=1)) * p["v1"]
+
+    near, far = theta(step) + theta(-step), theta(2 * step) + theta(-2 * step)
+    return (16 * near - far - 30 * theta(0.0)) / (12 * step**2)
+
+
+def printed_algebra(key: int) -> Evidence:
+    """𝒫 of Eq (94) by its first line, against its intermediate line and its last one."""
+    problem: Any = cases.data(key)
+    theta, L, N = 0.6 * cases.direction(key), cases.L, 2 * cases.L - 1
+    lam, square = depth_exponents(N).lam, float(theta @ theta)
+    xi2 = square**lam
+    pushed = problem.X.T @ (problem.X @ theta)
+    along = theta * (theta @ pushed) / square
+    phi = np.array([2 * (L - 1) / square, (L - 1) * xi2 / square**2, 0.0]) * xi2
+    phi[2] = 2 * (L - 2) * phi[1]
+    inner = xi2 * phi[0] * pushed + (phi[1] + phi[2]) * square * along
+    truth = (inner - lam * theta * (theta @ inner) / square) / xi2
+    last = 2 * (L - 1) * xi2 / square * (pushed - along / 2)
+    slip = xi2 / square * (2 * (L - 1) * pushed - 3 * (L - 1) / (2 * L - 1) * along)
+    size = np.linalg.norm(truth)
+    return Evidence(*(float(np.linalg.norm(x - truth) / size) for x in (slip, last)))
+
+
+LEMMA3 = Theorem(
+    "rank1.lemma3",
+    r"At an instant when the net is balanced the predictor's equation has the diffusion "
+    r"$2\xi^2\sqrt{\eta\mathcal{L}/n}\,[I+2(L-1)\Pi]X^\top$ and the further drift "
+    r"$8\eta\mathcal{L}\frac{L-1}{n}(\xi/\|v_1\|)^2[I+\frac{2L-3}{2}\Pi]X^\top X\theta$, "
+    r"$\Pi = \theta\theta^\top/\|\theta\|^2$, and the gap the drift "
+    r"$\frac{4\eta\mathcal{L}}{n}\xi^2\mathrm{tr}(P_\perp X^\top X)$.",
+    balanced_kinds(),
+    as_balanced,
+    seen("theta_ito", "theta_noise", "gap_ito"),
+    1e-8,
+    cases.rank1,
+    [Control("init is balanced", cases.unbalanced)],
+    errata=(
+        Erratum(
+            "Lemma 3",
+            r"the drift with $1/\|v_1\|^2$ in front",
+            r"$(\xi/\|v_1\|)^2$, that is $\|\theta\|$ to the power $2-4/(2L-1)$",
+            "numeric",
+            printed_lemma_3,
+        ),
+        Erratum(
+            "Eq (94)",
+            r"$4(L-1)(L-2)$ and $\frac{3(L-1)}{2L-1}$ on the way",
+            r"$2(L-1)(L-2)$ and $L-1$, which give the last line",
+            "numeric",
+            printed_algebra,
+        ),
+        Erratum(
+            "Eq (95), (96), (98), (99), (102)",
+            r"$\xi^2\cdot\xi^2/\|\theta\|^2$ in the drift; a factor $k$ missing",
+            r"$\xi^2/\|\theta\|^2$; $k^2 = 4|\xi|^3\eta\mathcal{L}/n$ in $\tau$",
+            "convention",
+        ),
+    ),
+    title="SGD's equation on a balanced net",
+    dynamics=(Flow,),
+    **ABOUT,
+)
+
+
+def overlaps(setup: Setup, runs: Any) -> dict[str, Any]:
+    """Eq (77)–(80) with Φ of (87)–(89)."""
+    problem: Any = setup.problem
+    X, n, L = np.asarray(problem.X), problem.n, len(setup.params["u"]) + 1
+    rows: dict[str, list[Any]] = {name: [] for name in ("omega", "xi")}
+    noise: dict[str, list[Any]] = {name: [] for name in ("omega", "xi")}
+    for p in cases.path(runs["run"]):
+        found = rank1_overlaps(p)
+        xi, omega, square = found.xi, found.omega, float(p["v1"] @ p["v1"])
+        r = X @ (xi * p["v1"]) - np.ravel(problem.labels)
+        c = 2 * float(problem.weight) * n * np.sqrt(np.mean(r * r) / n)
+        h = c * (X @ p["v1"])
+        phi = 2 * (L - 1) / square, (L - 1) / square**2, 2 * (L - 1) * (L - 2) / square**2
+        rows["omega"].append((xi / omega) ** 2 * omega * (h @ h))
+        rows["xi"].append([xi**3 * (h @ h) * (phi[1] + phi[2])])
+        noise["omega"].append(np.outer(xi / omega * 2 * square, h))
+        noise["xi"].append([xi**2 * phi[0] * h])
+    told = {f"{name}_ito": values for name, values in rows.items()}
+    return scaled({**told, **{f"{name}_noise": values for name, values in noise.items()}})
+
+
+EQ80 = Theorem(
+    "rank1.eq80",
+    r"On a balanced net $\omega_k$ has Itô's drift $\frac{4\eta\mathcal{L}}{n}(\xi/\omega_k)^2"
+    r"\omega_k\|Xv_1\|^2$, $\xi$ has $\frac{4\eta\mathcal{L}}{n}\xi^3\|Xv_1\|^2(\Phi_2+\Phi_3)$ "
+    r"and the noise $2\sqrt{\eta\mathcal{L}/n}\,\xi^2\Phi_1(Xv_1)^\top dB$, with $\Phi_1 = "
+    r"2(L-1)/\|v_1\|^2$, $\Phi_2 = (L-1)/\|v_1\|^4$, $\Phi_3 = 2(L-1)(L-2)/\|v_1\|^4$.",
+    balanced_kinds(),
+    overlaps,
+    seen("omega_ito", "xi_ito", "omega_noise", "xi_noise"),
+    1e-8,
+    cases.rank1,
+    [Control("init is balanced", cases.unbalanced)],
+    title="the overlaps under SGD",
+    dynamics=(Flow,),
+    **ABOUT,
+)
+
+THEOREMS = (SDE, EQ80, LEMMA3)

@@ -1,0 +1,116 @@
+"""Instances that the theorems share: five inputs, three samples, two outputs, seven hidden units.
+
+Few shapes, because each one compiles: flow and descent with two outputs, flow with one.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..._engine.setup import Setup, Until
+from ...dynamics import Descent, Dynamics, Flow
+from ...init import orthogonal
+from ...nets import TwoLayer
+from ...numerics.host_rng import generator
+from ...problems import Regression
+
+D, N, K, WIDTH = 5, 3, 2, 7
+SAVES = 24
+TIMES = np.concatenate([[0.0], np.geomspace(3e-2, 1e3, SAVES - 1)])
+STEPS = np.concatenate([[0], np.round(np.geomspace(10, 20_000, SAVES - 1))])
+LR = 0.02
+
+
+def draws(key: int) -> np.random.Generator:
+    """The random numbers of an instance."""
+    return generator(key, "theorems.spectral")
+
+
+def frame(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
+    """Orthonormal columns."""
+    return np.linalg.qr(rng.standard_normal((size, count)))[0]
+
+
+def regression(key: int, k: int = K, whitened: bool = False) -> Regression:
+    """Data with singular values near 1, labels of a predictor with distinct ones near 2 and 1."""
+    rng = draws(key)
+    s = np.full(N, 1.2) if whitened else rng.uniform(0.7, 1.4, N)
+    V = frame(rng, D, N)
+    X = frame(rng, N, N) @ (s[:, None] * V.T)
+    sigma = np.array([2.0, 1.0])[:k] * rng.uniform(0.8, 1.2, k)
+    beta = V @ (frame(rng, N, k) * sigma) @ frame(rng, k, k).T
+    return Regression(X, X @ beta, rng.uniform(0.3, 0.7))
+
+
+def draw_gamma(key: int) -> float:
+    """A scale between rich and lazy."""
+    return float(draws(key + 1).uniform(0.2, 0.5))
+
+
+def flow(
+    key: int,
+    k: int = K,
+    whitened: bool = False,
+    gamma: float | None = None,
+    params: dict[str, np.ndarray] | None = None,
+    dynamics: Dynamics | None = None,
+    until: Until | None = None,
+    save_at: Any = None,
+) -> Setup:
+    """A flow from I_γ to its end, or the same with one thing changed."""
+    net = TwoLayer(D, k, WIDTH)
+    start = orthogonal(net, gamma or draw_gamma(key), key=key) if params is None else params
+    return Setup(
+        regression(key, k, whitened),
+        net,
+        start,
+        Flow(rtol=1e-12) if dynamics is None else dynamics,
+        until=Until(gap=1e-24, time=TIMES[-1]) if until is None else until,
+        save_at=TIMES if save_at is None else save_at,
+        key=key,
+    )
+
+
+def descent(key: int, lr: float = LR, momentum: float = 0.0, **changes: Any) -> Setup:
+    """Gradient descent on the same problems."""
+    return flow(
+        key,
+        dynamics=Descent(lr, momentum=momentum),
+        until=Until(gap=1e-24, steps=int(STEPS[-1])),
+        save_at=STEPS,
+        **changes,
+    )
+
+
+def first_layer(key: int, root: np.ndarray, k: int = K) -> dict[str, np.ndarray]:
+    """W1 = root · P with PPᵀ = I, and W2 = 0."""
+    P = frame(draws(key + 2), WIDTH, D).T
+    return {"W1": root @ P, "W2": np.zeros((WIDTH, k))}
+
+
+def anisotropic(key: int, k: int = K, whitened: bool = False) -> Setup:
+    """The control of the isotropic imbalance: W1W1ᵀ has eigenvalues from 0.1 to 1.8."""
+    Q = frame(draws(key + 3), D, D)
+    root = (Q * np.sqrt(np.linspace(0.1, 1.8, D))) @ Q.T
+    return flow(key, k, whitened, params=first_layer(key, root, k))
+
+
+def starved(key: int, k: int = K) -> Setup:
+    """The control of the rates: nearly all of W1 lies where the data see nothing."""
+    V = regression(key, k).row_space
+    seen = V @ V.T
+    root = np.sqrt(2 * draw_gamma(key)) * (np.eye(D) - seen + 1e-9 * seen)
+    return flow(key, k, params=first_layer(key, root, k))
+
+
+def second_layer(key: int) -> Setup:
+    """The control of W2(0) = 0: the first layer is that of I_γ, the second is random."""
+    start = orthogonal(TwoLayer(D, K, WIDTH), draw_gamma(key), key=key)
+    start["W2"] = 0.5 * draws(key + 4).standard_normal((WIDTH, K))
+    return flow(key, params=start)
+
+
+def nothing(key: int) -> Setup:
+    """Both layers zero: γ = 0."""
+    params = {"W1": np.zeros((D, WIDTH)), "W2": np.zeros((WIDTH, K))}
+    return flow(key, params=params)

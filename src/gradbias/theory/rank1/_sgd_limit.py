@@ -1,0 +1,80 @@
+"""Where SGD ends on a balanced net: the limit of the flow, with the gap that its noise makes."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...noise import Minibatch
+from ...problems import Regression
+from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
+from ..potentials._problem import Seen, one_output, seen
+from ._balanced_limit import BalancedLimit, balanced_limit
+from ._gap import Moments, MomentsOf, final_gap
+
+FITS = 1e-20  # of the loss at zero: a least loss below this is rounding
+
+
+@homogeneous(
+    {"theta": PREDICTOR, "s": PARAMETER, "distance": PREDICTOR, "gap": 2 * PARAMETER},
+    by="theta0",
+    theta0=PREDICTOR,
+    lr=TIME,
+)
+def sgd_limit(
+    problem: Regression,
+    theta0: ArrayLike,
+    depth: int,
+    lr: float,
+    batch: int,
+    replace: bool = False,
+) -> BalancedLimit:
+    r"""The end of SGD on a balanced net, in the mean over its draws, without running it.
+
+    $\dot\delta = \mathrm{lr}\,\xi^2\,(\mathrm{tr}\,E[gg^T] - v_1^T E[gg^T]\,v_1/s^2)$ along
+    gradient flow, where g is the minibatch gradient in the predictor and $E[gg^T]$ its second
+    moment, not centred; then `balanced_limit` with that gap. To first order in lr: at lr = 1e-3
+    D is good to a few parts in a thousand. The noise makes the gap grow, and so SGD ends nearer
+    to the minimiser of least norm than gradient flow.
+
+    Args:
+        problem: Regression with k = 1 whose labels can be fitted: SGD comes to rest on no other.
+        theta0: (d,) or (d, 1), the predictor of the balanced start; not zero.
+        depth: N, the number of factors; 2L − 1 for a rank-1 net of L layers.
+        lr: the learning rate.
+        batch: b, how many rows a step sees; all of them is gradient descent.
+        replace: may a row be drawn twice?
+    """
+    one_output(problem, "sgd_limit")
+    if not isinstance(problem, Regression):
+        raise ValueError(
+            f"problem must be a Regression for sgd_limit, got {type(problem).__name__}: fresh "
+            "samples have noise of their own for ever"
+        )
+    noise = Minibatch(batch, replace)
+    noise.check(problem, None)
+    variance = float(noise.compact_moments(problem.n)[0])
+    if variance > 0 and problem.min_loss > FITS * float(problem.loss(np.zeros(problem.d))):
+        raise ValueError(
+            f"problem must have labels that can be fitted, got a least loss of "
+            f"{problem.min_loss:.3g}: the noise of minibatches does not vanish there, and SGD "
+            "does not converge"
+        )
+    view = seen(problem)
+    moments = minibatch_moments(problem, view, variance)
+    gap = final_gap(problem, view, theta0, depth, lr, moments)
+    return balanced_limit(problem, theta0, depth, gap)
+
+
+def minibatch_moments(problem: Regression, view: Seen, variance: float) -> MomentsOf:
+    """Second moments of a gradient whose samples have weights of Cov = variance·(I − 11ᵀ/n)."""
+    X, n = np.asarray(problem.X), problem.n
+    rows, lengths = X @ view.basis, np.sum(X * X, axis=1)
+    double = 2 * float(problem.weight)
+
+    def moments(error: np.ndarray, a: np.ndarray) -> Moments:
+        g, single = view.curvature * error, double * (rows @ error)
+        squares = float(lengths @ single**2), float(np.sum((single * (rows @ a)) ** 2))
+        mean = float(g @ g), float(a @ g) ** 2
+        total, along = (m + variance * (s - m / n) for m, s in zip(mean, squares, strict=True))
+        return Moments(total, along)
+
+    return moments

@@ -1,0 +1,34 @@
+# The one list of public names: `__init__.py` is made from it, and type checkers read it.
+
+from . import printed as printed
+from ._curvature import hessian_trace_at_interpolation as hessian_trace_at_interpolation
+from ._curvature import sharpness_at_interpolation as sharpness_at_interpolation
+from ._descent import gd_force_step as gd_force_step
+from ._descent import gd_imbalance_drift as gd_imbalance_drift
+from ._descent import gd_step as gd_step
+from ._flow import alpha_velocity as alpha_velocity
+from ._flow import beta_velocity as beta_velocity
+from ._flow import singular_value_velocity as singular_value_velocity
+from ._layers import alpha_of as alpha_of
+from ._layers import beta_of as beta_of
+from ._layers import limit_gram as limit_gram
+from ._layers import limit_singular_values as limit_singular_values
+from ._limit import SpectralLimit as SpectralLimit
+from ._limit import interpolator_dimensions as interpolator_dimensions
+from ._limit import kkt_residual as kkt_residual
+from ._limit import spectral_limit as spectral_limit
+from ._problem import Quadratic as Quadratic
+from ._problem import curvature as curvature
+from ._problem import quadratic as quadratic
+from ._products import product_velocity as product_velocity
+from ._products import symmetric_products as symmetric_products
+from ._rates import exponential_rate as exponential_rate
+from ._rates import mirror_rate_bound as mirror_rate_bound
+from ._scalars import asinh_ratio as asinh_ratio
+from ._whitened import activation_time as activation_time
+from ._whitened import half_time as half_time
+from ._whitened import jump_limit as jump_limit
+from ._whitened import whitened_trajectory as whitened_trajectory
+from ._whitened_descent import WhitenedDescent as WhitenedDescent
+from ._whitened_descent import effective_gamma as effective_gamma
+from ._whitened_descent import whitened_descent as whitened_descent

@@ -1,0 +1,1 @@
+"""Which symmetries a model has."""

@@ -1,0 +1,97 @@
+"""Where a model has no graph: its modules one by one, joined where tensors are the same."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._measure.batches import leaves
+from .export_graph import Call, exported, first_line, follow
+from .ledger import ZERO, constant
+from .walk import Walk
+
+
+class _Calls:
+    """The calls of a model's children, in order, with what went in and came out."""
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.calls: list[tuple[str, nn.Module, Call, Any]] = []
+
+    def run(self, call: Call) -> Any:
+        handles = [
+            child.register_forward_hook(self._hook(name), with_kwargs=True)
+            for name, child in self.model.named_children()
+        ]
+        try:
+            with torch.enable_grad():
+                return self.model(*call[0], **call[1])
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _hook(self, name: str) -> Any:
+        def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            self.calls.append((name, module, (args, kwargs), output))
+
+        return hook
+
+
+class _Ends:
+    """Exponents of the tensors that were seen, and which of them nobody has read yet."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Tensor] = {}
+        self.unread: dict[int, Tensor] = {}
+
+    def read(self, value: Tensor) -> Tensor:
+        self.unread.pop(id(value), None)
+        return self.known.get(id(value), constant(ZERO, value.shape))
+
+    def written(self, value: Tensor, ids: Tensor) -> None:
+        if ids.shape == value.shape:
+            self.known[id(value)] = self.unread[id(value)] = ids
+
+
+def follow_modules(
+    walk: Walk, model: nn.Module, call: Call, prefix: str = "", given: Any = None
+) -> list[Tensor]:
+    """Follow a model's graph, or those of its children where it has none itself.
+
+    What happens between children is not seen. A tensor that no child reads is taken to be used
+    elsewhere, and does not scale; the numerical check finds what this misses.
+
+    Args:
+        walk: what is known so far.
+        model: what to follow.
+        call: its arguments.
+        prefix: of its parameters' names.
+        given: exponents of the arguments; none of them scales if None.
+    """
+    try:
+        program = exported(model, call)
+    except Exception as error:  # torch.export raises many kinds
+        walk.unknown.setdefault(f"the graph of {_name(model, prefix)}: {first_line(error)}")
+    else:
+        return follow(walk, program, prefix, given)
+    run, ends = _Calls(model), _Ends()
+    output = run.run(call)
+    if not run.calls:  # nothing inside to look at: its arguments do not scale
+        for ids in given or []:
+            walk.ledger.zero(ids)
+        return [constant(ZERO, value.shape) for value in leaves(output)]
+    for value, ids in zip(leaves(call), given or [], strict=False):
+        ends.written(value, ids)
+    for name, child, own, result in run.calls:
+        into = [ends.read(value) for value in leaves(own)]
+        outs = follow_modules(walk, child, own, f"{prefix}{name}.", into)
+        for value, ids in zip(leaves(result), outs, strict=False):
+            ends.written(value, ids)
+    found = [ends.read(value) for value in leaves(output)]  # whoever called looks after them
+    for ids in ends.unread.values():
+        walk.ledger.zero(ids)
+    return found
+
+
+def _name(model: nn.Module, prefix: str) -> str:
+    return prefix.rstrip(".") or type(model).__name__

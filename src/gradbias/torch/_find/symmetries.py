@@ -1,0 +1,202 @@
+"""The symmetries of a model: found in its graph, checked on data, what is left out named."""
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import torch
+from torch import nn
+
+from .._measure.unwrap import unwrap_model
+from .check import Scalar, measured, random_scalar
+from .families import families
+from .family import EXACT, SINGLE, Family
+from .module_graph import follow_modules
+from .parameters import as_in_training, call_arguments, double, in_double, inventory
+from .walk import Walk
+
+NEARLY = 1e-2  # what holds less well than this is not called a symmetry
+
+KINDS = {
+    "rescaling": "in against out of each unit",
+    "pair": "two linear maps that meet",
+    "scaling": "scale that a normalisation removes",
+    "declared": "declared by you",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Symmetries(Sequence[Family]):
+    """The families of symmetries of a model, and what was left out.
+
+    Convention: charge C = θᵀAθ; `holds` of a family is the largest |g·Aθ|/‖g‖‖Aθ‖ of its units.
+
+    Attributes:
+        families: those that hold, exactly or nearly.
+        rejected: what the structure suggests but numbers do not confirm.
+        tied: parameters with several names; not moved.
+        frozen: parameters that need no gradient; not moved.
+        parametrised: parameters that others are computed from; not moved.
+        shared: parameters that are used in several places; not moved.
+        unknown: operations that were not understood. What touches them is taken not to scale, so
+            that symmetries may be missed there.
+    """
+
+    families: tuple[Family, ...]
+    rejected: tuple[Family, ...] = ()
+    tied: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    parametrised: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> tuple[Family, ...]:
+        """Those that hold up to rounding."""
+        return tuple(family for family in self.families if family.exact)
+
+    @property
+    def approximate(self) -> tuple[Family, ...]:
+        """Those that nearly hold, such as a normalisation with an epsilon."""
+        return tuple(family for family in self.families if not family.exact)
+
+    @overload
+    def __getitem__(self, index: int) -> Family: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Family]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self.families[index]
+
+    def __len__(self) -> int:
+        return len(self.families)
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self.families)
+
+    def __repr__(self) -> str:
+        lines = [_line(family) for family in self.families] or ["no symmetries"]
+        return "\n".join([*lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What was left out, a line each."""
+        told = {
+            "not confirmed": [f"{f.name} ({f.holds:.0e})" for f in self.rejected],
+            "tied, not moved": self.tied,
+            "frozen, not moved": self.frozen,
+            "parametrised, not moved": self.parametrised,
+            "used in several places, not moved": self.shared,
+            "not understood": self.unknown,
+        }
+        return [f"{word}: {', '.join(names)}" for word, names in told.items() if names]
+
+
+def _line(family: Family) -> str:
+    how = "exact" if family.exact else f"holds to {family.holds:.0e}"
+    units = f"{family.units} unit{'s' if family.units > 1 else ''}"
+    return f"{family.name}: {units}, {KINDS.get(family.kind, family.kind)}, {how}"
+
+
+def symmetries(model: nn.Module, example_input: Any, *, key: int = 0) -> Symmetries:
+    """Which rescalings of a model's parameters change none of its outputs.
+
+    The graph of the model (`torch.export`; its modules one by one where it has none) is read as a
+    system of units of measurement: every operation says how the scales of its inputs and outputs
+    hang together, and what is left free is a symmetry. This finds neurons between homogeneous
+    activations, linear maps that meet, query–key and value–output pairs, gated units, what feeds a
+    normalisation and its gains. Each is then checked in float64 on a copy: the gradient of a random
+    combination of the outputs must not see it, here and at three random points.
+
+    Normalisation layers are taken as in training, by the batch's own statistics. The model is not
+    changed.
+
+    Args:
+        model: any module.
+        example_input: what it is called with: a tensor, a tuple of arguments or a dict of named
+            ones. Two short samples will do.
+        key: an integer; decides the random points.
+
+    Returns:
+        The families, those nearest to the input first.
+    """
+    call = call_arguments(example_input)
+    return found(unwrap_model(model).model, call, as_trained=True, key=key)
+
+
+def found(
+    model: nn.Module,
+    call: tuple[Any, Any],
+    *,
+    as_trained: bool,
+    losses: Sequence[Scalar] = (),
+    key: int = 0,
+) -> Symmetries:
+    """`symmetries`, with losses that are looked at too.
+
+    Args:
+        model: unwrapped.
+        call: its arguments, and named ones.
+        as_trained: batch statistics in normalisation layers; running ones if not.
+        losses: further functions of the model, in float64, that must not change.
+        key: decides the random points.
+    """
+
+    def look(twin: nn.Module, given: tuple[Any, Any], tolerance: float) -> Symmetries:
+        twin = as_in_training(twin) if as_trained else twin.eval()
+        _callable(twin, *given)
+        return _looked(twin, given, losses, key, tolerance)
+
+    try:
+        with in_double():
+            return look(*double(model, call), EXACT)
+    except NotCallable:  # perhaps it insists on single precision
+        return look(copy.deepcopy(model), call, SINGLE)
+
+
+def _looked(
+    twin: nn.Module, call: tuple[Any, Any], losses: Sequence[Scalar], key: int, tolerance: float
+) -> Symmetries:
+    known = inventory(twin)
+    walk = _walked(twin, call, known.fixed)
+    claimed = families(walk.ledger)
+    scalars = [random_scalar(call, key), *(losses if tolerance == EXACT else ())]
+    tolerance = SINGLE if walk.single else tolerance
+    checked = measured(twin, scalars, claimed, key, tolerance) if claimed else []
+    return Symmetries(
+        tuple(f for f in checked if _holds(f)),
+        tuple(f for f in checked if not _holds(f)),
+        *(known.tied, known.frozen, known.parametrised),
+        tuple(sorted(walk.fixed - known.fixed)),
+        tuple(walk.unknown),
+    )
+
+
+class NotCallable(ValueError):
+    """A model does not take its example."""
+
+
+def _callable(model: nn.Module, args: Any, kwargs: Any) -> None:
+    """Say what is wrong with an example before it is lost among the ways to read a graph."""
+    try:
+        with torch.no_grad():
+            model(*args, **kwargs)
+    except Exception as error:
+        raise NotCallable(
+            f"example_input must be what the model is called with, got {type(error).__name__}: "
+            f"{error}. BatchNorm is looked at as in training and needs at least 2 samples"
+        ) from error
+
+
+def _holds(family: Family) -> bool:
+    return family.holds is not None and family.holds <= NEARLY
+
+
+def _walked(model: nn.Module, call: tuple[Any, Any], fixed: set[str]) -> Walk:
+    """Follow the model; once more where a parameter turns out to be used twice."""
+    while True:
+        walk = Walk(fixed)
+        for ids in follow_modules(walk, model, call):
+            walk.ledger.zero(ids)
+        if walk.shared <= fixed:
+            return walk
+        fixed = fixed | walk.shared

@@ -1,0 +1,128 @@
+"""What the rules write to while they follow a model: the ledger, its parameters, what is odd."""
+
+import dataclasses
+from collections.abc import Collection
+
+from torch import Tensor
+
+from .ledger import ZERO, Ledger, constant
+
+
+@dataclasses.dataclass(frozen=True)
+class Weight:
+    """A parameter that nothing has been done to yet.
+
+    Attributes:
+        name: in `model.named_parameters()`.
+        shape: its shape.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class Walk:
+    """One way through a model.
+
+    Attributes:
+        ledger: the exponents.
+        fixed: parameters that must not scale: frozen, tied, parametrised.
+        shared: parameters that turned out to be used in two places.
+        unknown: operations without a rule, with the module that they are in.
+        place: the module that is being followed.
+    """
+
+    def __init__(self, fixed: Collection[str]):
+        self.ledger = Ledger()
+        self.fixed = set(fixed)
+        self.shared: set[str] = set()
+        self.unknown: dict[str, None] = {}
+        self.place = ""
+        self.mutates = False
+        self.single = False  # does it cast to single precision or less somewhere?
+        self._once: set[str] = set()
+        self._spread: dict[str, Tensor] = {}
+        self._owned: list[tuple[int, int]] = []
+
+    def parameter(self, name: str, shape: tuple[int, ...]) -> "Weight | Tensor":
+        """What stands for a parameter in the arguments of a rule."""
+        return constant(ZERO, shape) if name in self.fixed else Weight(name, shape)
+
+    def ids(self, value: "Weight | Tensor") -> Tensor:
+        """The exponents of a tensor; every entry of a parameter has its own."""
+        if isinstance(value, Tensor):
+            return value
+        if value.name not in self._spread:
+            self._claim(value.name)
+            ids = self.ledger.fresh(*value.shape)
+            self._spread[value.name] = ids
+            self._owned.append((self.ledger.count - ids.numel(), self.ledger.count))
+            self.ledger.use(value.name, tuple(range(ids.ndim)), ids, 1.0)
+        return self._spread[value.name]
+
+    def _claim(self, name: str) -> None:
+        """A weight that is used twice has two sets of conditions: too many for one symmetry."""
+        if name in self._once:
+            self.shared.add(name)
+        self._once.add(name)
+
+    def is_parameter(self, value: "Weight | Tensor") -> bool:
+        """Is this a parameter, or a piece of one?"""
+        if isinstance(value, Weight):
+            return True
+        if not value.numel():
+            return False
+        low, high = int(value.min()), int(value.max())
+        return any(start <= low and high < stop for start, stop in self._owned)
+
+    def makes(
+        self,
+        weight: "Weight | Tensor",
+        out: tuple[tuple[int, ...], Tensor],
+        into: tuple[tuple[int, ...], Tensor],
+    ) -> None:
+        """Every entry of `weight` takes `into` to `out`: its exponent is their difference.
+
+        Args:
+            weight: a parameter, or exponents.
+            out: along which of its axes the outputs are, and their exponents.
+            into: the same for its inputs.
+        """
+        ledger = self.ledger
+        if isinstance(weight, Weight):
+            self._claim(weight.name)
+            ledger.use(weight.name, out[0], out[1], 1.0)
+            ledger.use(weight.name, into[0], into[1], -1.0)
+            return
+        to, by = _spread(out, weight), _spread(into, weight)
+        if bool((weight == ZERO).all()):
+            ledger.merge(to, by)
+        else:
+            ledger.define(weight, to, by)
+
+    def adds(self, bias: "Weight | Tensor | None", out: Tensor) -> None:
+        """`bias` scales like `out`, along its last axes."""
+        if isinstance(bias, Weight):
+            self._claim(bias.name)
+            dims = tuple(range(len(bias.shape) - out.ndim, len(bias.shape)))
+            self.ledger.use(bias.name, dims, out, 1.0)
+        elif bias is not None:
+            self.ledger.merge(bias, out)
+
+    def gain(self, weight: "Weight | Tensor | None", shape: tuple[int, ...]) -> Tensor:
+        """The exponents of what a normalisation gives: those of its gain."""
+        if weight is None:
+            return constant(ZERO, shape)
+        if not isinstance(weight, Weight):
+            return weight
+        out = self.ledger.fresh(*shape)
+        self.adds(weight, out)
+        return out
+
+
+def _spread(side: tuple[tuple[int, ...], Tensor], weight: Tensor) -> Tensor:
+    """A side's exponents, shaped like the weight."""
+    dims, ids = side
+    return ids.reshape([n if d in dims else 1 for d, n in enumerate(weight.shape)]).expand_as(
+        weight
+    )

@@ -1,0 +1,1 @@
+"""Gradient noise, curvature, repeatability."""

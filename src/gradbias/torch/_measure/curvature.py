@@ -1,0 +1,201 @@
+"""How sharp the loss is: the largest eigenvalue and the trace of its Hessian."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...numerics import checks, host_rng
+from .batches import LossFn
+from .hessian import Hessian
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sharpness:
+    """The largest eigenvalue λ of the Hessian of the mean loss.
+
+    Attributes:
+        value: λ. Some eigenvalue is within `residual` of it.
+        residual: ‖Hv − λv‖ for the unit vector v, measured.
+        iterations: how many products with H were used.
+        converged: was the residual small enough?
+        vector: v, flat, in the order of `model.named_parameters()`.
+    """
+
+    value: float
+    residual: float
+    iterations: int
+    converged: bool
+    vector: torch.Tensor = dataclasses.field(repr=False)
+
+    @property
+    def lr(self) -> float:
+        """2/λ: plain gradient descent with a larger rate moves away along v; inf if λ ≤ 0."""
+        return 2 / self.value if self.value > 0 else math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """The trace of the Hessian of the mean loss.
+
+    Attributes:
+        value: the estimate.
+        standard_error: its standard error.
+        probes: how many random vectors it is from.
+    """
+
+    value: float
+    standard_error: float
+    probes: int
+
+
+def sharpness(
+    model: nn.Module,
+    loss_fn: LossFn,
+    batch: Any,
+    *,
+    tolerance: float = 1e-2,
+    iterations: int = 100,
+    memory: float = 2**30,
+    start: torch.Tensor | None = None,
+    key: int = 0,
+) -> Sharpness:
+    """The largest eigenvalue of the Hessian, by Lanczos iterations with its residual.
+
+    Args:
+        model: in evaluation mode if it has dropout or BatchNorm.
+        loss_fn: `loss_fn(model, batch)`, the mean loss.
+        batch: what it is measured on.
+        tolerance: stop when the residual is below this share of λ.
+        iterations: the most products with the Hessian.
+        memory: bytes for Lanczos vectors; when they are full it starts again from the best one.
+        start: a flat vector to start from, such as an earlier `vector`; random without. The
+            residual certifies an eigenvalue, not that it is the largest: a start near another one
+            is therefore not believed before 10 products.
+        key: of the random vector.
+
+    Returns:
+        λ with `.lr` = 2/λ and `.residual`.
+    """
+    tolerance = checks.number("tolerance", tolerance, above=0)
+    iterations = checks.integer("iterations", iterations, at_least=1)
+    memory = checks.number("memory", memory, above=0)
+    hessian = Hessian(model, loss_fn, batch)
+    vector = _first(hessian, start, key)
+    basis = min(hessian.size, max(2, int(memory // (hessian.size * vector.element_size()))))
+    best, used = None, 0
+    while best is None or not (best.converged or used >= iterations):
+        least = 10 if start is not None and not used else 1
+        best = _lanczos(hessian, vector, (least, min(basis, iterations - used)), tolerance)
+        vector, used = best.vector, used + best.iterations
+    return dataclasses.replace(best, iterations=used)
+
+
+def _first(hessian: Hessian, start: torch.Tensor | None, key: int) -> torch.Tensor:
+    noise = hessian.like(host_rng.generator(key, "sharpness").standard_normal(hessian.size))
+    if start is None:
+        return noise
+    if start.numel() != hessian.size or not bool(torch.isfinite(start).all()):
+        raise ValueError(
+            f"start must be a finite vector of {hessian.size} entries, got {tuple(start.shape)}"
+        )
+    # A little of every direction: from an exact eigenvector no other one would ever be found.
+    return start.to(noise) / start.norm() + 0.05 * noise / noise.norm()
+
+
+def _lanczos(
+    hessian: Hessian, vector: torch.Tensor, turns: tuple[int, int], tolerance: float
+) -> Sharpness:
+    """Lanczos iterations with full orthogonalisation until the top Ritz pair is good enough.
+
+    Args:
+        hessian: products with H.
+        vector: where to start.
+        turns: the least and the most iterations.
+        tolerance: the residual allowed, as a share of λ.
+    """
+    basis = [vector / vector.norm()]
+    diagonal, off = [], []
+    values, weights = np.zeros(1), np.ones(1)
+    for turn in range(1, max(turns[1], 1) + 1):
+        image = hessian @ basis[-1]
+        diagonal.append(float(image @ basis[-1]))
+        image, length = _orthogonal(image, basis)
+        values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+        weights = vectors[:, -1]
+        good = length * abs(weights[-1]) <= _allowed(values, tolerance) / 2
+        # The rest is rounding once the image lies in the span of the basis.
+        spent = len(basis) >= hessian.size or length <= 1e-12 * np.abs(values).max()
+        if spent or (good and turn >= turns[0]):
+            break
+        off.append(length)
+        basis.append(image / length)
+    found = torch.stack(basis[: len(weights)]).T @ hessian.like(weights)
+    found = found / found.norm()
+    image = hessian @ found
+    value = float(image @ found)
+    residual = float((image - value * found).norm())
+    done = residual <= _allowed(values, tolerance)
+    return Sharpness(value, residual, len(weights) + 1, done, found)
+
+
+def _allowed(values: np.ndarray, tolerance: float) -> float:
+    """The residual allowed; of a top eigenvalue near 0, a little of the others' size."""
+    return max(tolerance * abs(float(values[-1])), 1e-6 * float(np.abs(values).max()))
+
+
+def _orthogonal(image: torch.Tensor, basis: list[torch.Tensor]) -> tuple[torch.Tensor, float]:
+    """What is left of a vector outside of the basis; twice, since once is not enough in floats."""
+    rows = torch.stack(basis)
+    for _ in range(2):
+        image = image - rows.T @ (rows @ image)
+    return image, float(image.norm())
+
+
+def hessian_trace(
+    model: nn.Module,
+    loss_fn: LossFn,
+    batch: Any,
+    *,
+    probes: int = 32,
+    deflate: int = 0,
+    key: int = 0,
+) -> Trace:
+    """The trace of the Hessian from random vectors of signs, with a standard error.
+
+    `deflate` vectors catch the large eigenvalues exactly and leave the rest to chance (Hutch++):
+    worth it where few of them make most of the trace. It costs 2 more products with the Hessian
+    for each.
+
+    Args:
+        model: in evaluation mode if it has dropout or BatchNorm.
+        loss_fn: `loss_fn(model, batch)`, the mean loss.
+        batch: what it is measured on.
+        probes: how many random vectors.
+        deflate: how many directions are treated exactly.
+        key: of the random vectors.
+    """
+    probes = checks.integer("probes", probes, at_least=2)
+    deflate = checks.integer("deflate", deflate)
+    hessian = Hessian(model, loss_fn, batch)
+    draw = host_rng.generator(key, "hessian_trace")
+    deflate = min(deflate, hessian.size)
+    known, exact = None, 0.0
+    if deflate:
+        sketch = [hessian @ hessian.like(_signs(draw, hessian.size)) for _ in range(deflate)]
+        known = torch.linalg.qr(torch.stack(sketch, 1)).Q
+        exact = sum(float(q @ (hessian @ q)) for q in known.T)
+    samples = []
+    for _ in range(probes):
+        z = hessian.like(_signs(draw, hessian.size))
+        z = z if known is None else z - known @ (known.T @ z)
+        samples.append(float(z @ (hessian @ z)))
+    error = float(np.std(samples, ddof=1) / probes**0.5)
+    return Trace(exact + float(np.mean(samples)), error, probes)
+
+
+def _signs(draw: np.random.Generator, size: int) -> np.ndarray:
+    return draw.choice((-1.0, 1.0), size)

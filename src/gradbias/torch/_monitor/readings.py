@@ -1,0 +1,148 @@
+"""One measurement: noise, sharpness and extras on the probe, each failing on its own."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .._find.examples import captured
+from .._find.family import Family
+from .._find.parameters import doubled
+from .._find.symmetries import found
+from .._measure.batches import LossFn, part, size
+from .._measure.curvature import Sharpness, sharpness
+from .._measure.noise import Noise, gradient_noise
+from .._measure.repeatable import check_repeatable, scalar_loss
+from .._measure.undisturbed import Named, gradient, smooth, trainable
+from .drift import Drift
+from .extras import EXTRAS, Known
+from .headline import Sides, headline
+from .steps import Split
+
+Guard = Callable[[str], AbstractContextManager[Any]]
+
+# What a measurement costs in gradients of the probe, before one was timed: per-sample gradients
+# and some 10 products with the Hessian (30 on the CNN example).
+_GRADIENTS = 30
+
+
+class Readings:
+    """Measures on one batch again and again.
+
+    Args:
+        model: in evaluation mode.
+        loss_fn: the mean loss.
+        batch: the probe.
+        families: what to follow; found if None.
+        extras: names of extra measurements.
+
+    Attributes:
+        families: what is followed.
+        expected: seconds that the first measurement will take, roughly.
+        arrays: per-unit arrays of the last measurement.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_fn: LossFn,
+        batch: Any,
+        families: Sequence[Family] | None,
+        extras: Sequence[str],
+    ):
+        self.model, self.loss_fn, self.batch, self.extras = model, loss_fn, batch, tuple(extras)
+        check_repeatable(model, loss_fn, batch)
+        begin = time.perf_counter()
+        with smooth():  # once more, when nothing is loaded or set up any more
+            gradient(scalar_loss(model, loss_fn, batch), trainable(model))
+        self.expected = _GRADIENTS * (time.perf_counter() - begin)
+        found = find_families(model, loss_fn, batch) if families is None else families
+        self.families: tuple[Family, ...] = tuple(found)
+        self.noises: dict[str, Noise] = {}
+        self.curvature: Sharpness | None = None
+        self.arrays: dict[str, np.ndarray] = {}
+        self._vector: torch.Tensor | None = None
+
+    def take(
+        self,
+        params: Named,
+        drift: Drift,
+        splits: Mapping[str, Split],
+        lr: float,
+        guard: Guard,
+        *,
+        rate: float,
+        weight_decay: float,
+    ) -> dict[str, float]:
+        """All numbers at the parameters of now; nan for what failed."""
+        sides = Sides(params, self.families)
+        self.noises, self.curvature = {}, None
+        with guard("the gradient noise"):
+            if self.families:
+                self.noises = gradient_noise(self.model, self.loss_fn, self.batch, self.families)
+        with guard("the sharpness"):
+            self.curvature = sharpness(
+                self.model, self.loss_fn, self.batch, tolerance=0.02, start=self._vector
+            )
+            self._vector = self.curvature.vector
+        charges = {name: into - out for name, (into, out) in sides.squares.items()}
+        with guard("the predicted drift"):
+            drift.measured(charges, self.noises)
+        values = headline(
+            *(sides, self.noises, self.curvature, splits),
+            **{"lr": lr, "explained": drift.explained(), "overhead": math.nan},
+        )
+        known = Known(
+            *(self.model, self.loss_fn, self.batch, self.families, params, sides, self.noises),
+            *(rate, weight_decay, drift.batch_size),
+        )
+        self.arrays = self._per_unit(charges, drift)
+        for name in self.extras:
+            with guard(f"the extra {name!r}"):
+                scalars, arrays = EXTRAS[name](known)
+                values.update(scalars)
+                self.arrays.update(arrays)
+        return values
+
+    def _per_unit(self, charges: Mapping[str, np.ndarray], drift: Drift) -> dict[str, np.ndarray]:
+        arrays = {f"charge/{name}": c for name, c in charges.items()}
+        for name, noise in self.noises.items():
+            arrays[f"noise_in/{name}"], arrays[f"noise_out/{name}"] = noise.into, noise.out
+            arrays[f"noise_ratio_error/{name}"] = noise.standard_error
+        for name, moved in drift.moved.items():
+            arrays[f"drift_predicted/{name}"] = moved.predicted
+            arrays[f"drift_observed/{name}"] = moved.observed
+        return arrays
+
+
+def find_families(model: nn.Module, loss_fn: LossFn, batch: Any) -> tuple[Family, ...]:
+    """The model's symmetries, found with the inputs that loss_fn calls it with.
+
+    None is an answer too: a model whose graph cannot be read is still watched for its sharpness.
+    """
+    few = part(batch, 0, min(4, size(batch)))  # the structure is the same for any number
+    call = captured(model, loss_fn, few)
+    try:
+        return _found(model, call, loss_fn, few)
+    except Exception as problem:
+        warnings.warn(
+            "no symmetries could be looked for, only the sharpness is followed. "
+            f"{type(problem).__name__}: {str(problem)[:200]}",
+            stacklevel=6,
+        )
+        return ()
+
+
+def _found(model: nn.Module, call: tuple[Any, Any], loss_fn: LossFn, few: Any) -> tuple:
+    precise_few = doubled(few)
+    try:  # a penalty on the weights in loss_fn breaks symmetries that the model has
+        losses = [lambda twin: loss_fn(twin, precise_few)]
+        return found(model, call, as_trained=True, losses=losses).families
+    except (RuntimeError, TypeError):  # loss_fn holds tensors of its own precision
+        return found(model, call, as_trained=True).families

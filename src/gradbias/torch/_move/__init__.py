@@ -1,0 +1,1 @@
+"""Moves along symmetries that keep the function."""

@@ -1,0 +1,104 @@
+"""Balance: equal norms in and out of every unit, without changing what the model computes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from .._find.examples import captured, example
+from .._find.family import Family
+from .._find.parameters import call_arguments
+from .._find.symmetries import found
+from .._measure.batches import LossFn
+from .._measure.unwrap import unwrap_model
+from .jump import Jump, leap, state
+from .solve import Swept, swept
+
+
+def balance(
+    model: nn.Module,
+    example_input: Any = None,
+    *,
+    optimizer: Any = None,
+    families: Sequence[Family] | None = None,
+    loss_fn: LossFn | None = None,
+    batch: Any = None,
+) -> Jump:
+    """Give every unit equal norms in and out: the smallest weights that compute the same function.
+
+    Needs no data. It is the first thing to try at a mis-scaled start: sharpness that comes from
+    imbalance goes away, which leaves room for larger learning rates but does not promise a lower
+    loss (docs/torch.md#balance). At a well-scaled start it changes little. Neurons between
+    homogeneous activations, gains, gated units and convolutions are rescaled; pairs of linear maps
+    that meet (query–key, value–output) are balanced by a matrix, so that WWᵀ = UᵀU between them.
+    Only what holds exactly is moved.
+
+    Args:
+        model: changed in place; its outputs stay.
+        example_input: what it is called with; guessed from its first layer if None.
+        optimizer: its momentum and second moments are transformed too, as if the run had always
+            been at the new point (of pairs, second moments as if entries were not correlated).
+        families: what to move; all that are found if None.
+        loss_fn: `loss_fn(model, batch)`, the mean loss; with it noise and sharpness are measured
+            before and after.
+        batch: of data, for `loss_fn`.
+
+    Returns:
+        What changed, with `.undo()`.
+    """
+    plain = unwrap_model(model).model
+    if example_input is not None:
+        call = call_arguments(example_input)
+    elif loss_fn is not None and batch is not None:
+        call = captured(plain, loss_fn, batch)
+    else:
+        call = example(plain)
+    chosen, skipped = movable(plain, call, families)
+    solved = swept(chosen, positions(plain))
+    return jumped(plain, call, chosen, skipped, solved, optimizer, loss_fn, batch)
+
+
+def positions(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters, in float64."""
+    return {name: p.detach().double() for name, p in model.named_parameters()}
+
+
+def movable(
+    model: nn.Module, call: Any, families: Sequence[Family] | None
+) -> tuple[list[Family], dict[str, str]]:
+    """The families that can be moved, and why the others cannot."""
+    if families is None:  # with running statistics: what holds then holds in training too
+        families = found(model, call, as_trained=False).families
+    chosen, skipped = [], {}
+    for family in families:
+        if not isinstance(family, Family):
+            raise ValueError(
+                "families must hold what gradbias.torch.symmetries or declare gave, got "
+                f"{type(family).__name__}"
+            )
+        if not family.two_sided:
+            skipped[family.name] = "a normalisation removes its scale: there is nothing to balance"
+        elif family.holds is not None and not family.exact:
+            skipped[family.name] = f"it holds only to {family.holds:.0e}"
+        else:
+            chosen.append(family)
+    return chosen, skipped
+
+
+def jumped(
+    model: nn.Module,
+    call: Any,
+    chosen: Sequence[Family],
+    skipped: dict[str, str],
+    solved: Swept,
+    optimizer: Any,
+    loss_fn: LossFn | None,
+    batch: Any,
+) -> Jump:
+    """Do it, and measure before and after."""
+    before = state(model, chosen, loss_fn, batch)
+    change, undo = leap(model, call, chosen, solved, optimizer)
+    after = state(model, chosen, loss_fn, batch)
+    lam = {move.family.name: move.lam.numpy() for move in solved.moves}
+    return Jump(lam, before, after, change, skipped, solved.sweeps, solved.left, undo)
