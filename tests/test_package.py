@@ -204,6 +204,13 @@ def test_the_page_shows_the_same_table():
     assert {room: set(re.findall(r"`(\w+)`", may)) for room, may in rows} == ROOMS
 
 
+def test_files_that_the_page_names_are_there():
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", ARCHITECTURE.read_text())
+    places = (PACKAGE, ARCHITECTURE.parents[1])
+    assert [n for n in named if not any((place / n).exists() for place in places)] == []
+    assert len(named) > 20
+
+
 def private_imports() -> set[tuple[str, str]]:
     """What a room takes from behind the face of another: (file, name)."""
     found = set()
