@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from gradbias.torch._monitor.monitor.charge_law import ChargeLaw  # noqa: E402
-from gradbias.torch._monitor.monitor.clock import Clock  # noqa: E402
-from gradbias.torch._monitor.monitor.headline import HEADLINE  # noqa: E402
-from gradbias.torch._monitor.monitor.huggingface import trainer_callback  # noqa: E402
-from gradbias.torch._monitor.monitor.lightning import lightning_callback  # noqa: E402
-from gradbias.torch._monitor.monitor.monitor import Monitor  # noqa: E402
-from gradbias.torch._monitor.monitor.page import page  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from gradbias.torch._measure.curvature import Sharpness  # noqa: E402
 from gradbias.torch._measure.unwrap import unwrap_model  # noqa: E402
+from gradbias.torch._monitor.charge_law import ChargeLaw  # noqa: E402
+from gradbias.torch._monitor.clock import Clock  # noqa: E402
+from gradbias.torch._monitor.headline import HEADLINE  # noqa: E402
+from gradbias.torch._monitor.huggingface import trainer_callback  # noqa: E402
+from gradbias.torch._monitor.lightning import lightning_callback  # noqa: E402
+from gradbias.torch._monitor.monitor import Monitor  # noqa: E402
+from gradbias.torch._monitor.page import page  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -269,7 +269,7 @@ def test_a_failing_measurement_warns_once_and_training_goes_on(monkeypatch, caps
     def broken(*_, **__):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("gradbias.torch._monitor.monitor.readings.sharpness", broken)
+    monkeypatch.setattr("gradbias.torch._monitor.readings.sharpness", broken)
     monkeypatch.setattr("gradbias.torch._monitor.monitor.Steps.before", broken)
     with pytest.warns(RuntimeWarning) as told:
         train(model, optimizer, batch, 3)
@@ -293,7 +293,7 @@ def test_ctrl_c_is_not_caught(monkeypatch):
     def pressed(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gradbias.torch._monitor.monitor.readings.sharpness", pressed)
+    monkeypatch.setattr("gradbias.torch._monitor.readings.sharpness", pressed)
     with pytest.raises(KeyboardInterrupt):
         train(model, optimizer, batch, 1)
 
@@ -481,7 +481,7 @@ def test_other_optimisers_and_named_arguments():
 def flat(monkeypatch):
     """No sharpness, which takes most of the time."""
     none = Sharpness(1.0, 0.0, 1, True, torch.ones(1))
-    monkeypatch.setattr("gradbias.torch._monitor.monitor.readings.sharpness", lambda *_, **__: none)
+    monkeypatch.setattr("gradbias.torch._monitor.readings.sharpness", lambda *_, **__: none)
 
 
 def test_predicted_drift_is_the_observed_one(flat):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from gradbias.torch._find.families.family import Family, Part  # noqa: E402
 from torch import nn  # noqa: E402
 
+from gradbias.torch._find.family import Family, Part  # noqa: E402
 from gradbias.torch._measure.noise import gradient_noise  # noqa: E402
 
 torch.set_num_threads(1)
