@@ -35,7 +35,7 @@ def _end_with_the_parent() -> None:
 
 
 def work(content: bytes) -> Any:
-    """Do a job that `_travel.pack` packed.
+    """Do a job that `pickling.pack` packed.
 
     Returns:
         What `_job.perform` returns; for an error in the job itself, the error: so what an executor

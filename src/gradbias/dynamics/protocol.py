@@ -105,7 +105,7 @@ class System(Module):
         """The sum of slopes after a step that takes so much time (jax-level).
 
         Of the loss in the predictor, times what it meets in the other factors if that is not left
-        for later: see `reductions._growth`.
+        for later: see `reductions._growth_bound`.
         """
         if self.growth is None:
             return slopes
