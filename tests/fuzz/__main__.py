@@ -2,18 +2,18 @@
 
 import argparse
 import collections
-import gc
 import itertools
 import pathlib
 import sys
 import time
 import traceback
 
+from programs import make_room
+
 from .kinds import KINDS, Wrong
 
 SHARES = {"closure": 100, "descent": 12, "sweep": 1, "store": 2, "flow": 1}
 TELL = 60.0  # seconds between two lines that say how far it is
-MOST_MAPS = 30_000  # compiled programs hold memory maps, of which Linux allows 65 530
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +49,7 @@ def run(cases, seconds: float, most: int | None = None) -> int:
             notes[kind, found.note] += 1
             if found.worst >= worst.get(kind, (0.0, 0))[0]:
                 worst[kind] = found.worst, seed
-        _room_for_programs()
+        make_room()
         now = time.monotonic()
         if now > end:
             break
@@ -73,15 +73,6 @@ def _cases(kinds: list[str], start: int):
 def _where(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {pathlib.Path(last.filename).name}:{last.lineno}: {error}"
-
-
-def _room_for_programs() -> None:
-    maps = pathlib.Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
-        import jax
-
-        jax.clear_caches()
-        gc.collect()
 
 
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
