@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.types import Array, Number, PyTree
 from .named_entries import (
+    Entries,
+    Entry,
     Part,
     amounts,
     apart,
@@ -34,25 +37,26 @@ class Pair(Symmetry):
     right: tuple[Part, ...] = eqx.field(static=True)
     B: Any
 
-    def form(self, x, y) -> Any:
+    def form(self, x: PyTree, y: PyTree) -> Number:
         Lx, Rx = self._layers(x)
         Ly, Ry = (Lx, Rx) if x is y else self._layers(y)
-        lefts, rights = list(zip(Lx, Ly, strict=True)), list(zip(Rx, Ry, strict=True))
+        lefts = list(zip(Lx, Ly, strict=True))
+        rights = list(zip(Rx, Ry, strict=True))
         if self.B is not None:
             up = sum(((a @ self.B) * b).sum() for a, b in lefts)
             return up - sum(((self.B @ a) * b).sum() for a, b in rights)
         matrix: Any = sum(a.T @ b for a, b in lefts) - sum(a @ b.T for a, b in rights)
         return matrix if x is y else (matrix + matrix.T) / 2
 
-    def apply(self, params, weights=1.0) -> dict[str, Any]:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         M = self._matrix("weights", weights, params)
         return changed(zeros(params), self.turned(params, M, -M))
 
-    def move(self, params, lam) -> dict[str, Any]:
+    def move(self, params: PyTree, lam: Number) -> dict[str, Any]:
         M = self._matrix("lam", lam, params)
         return changed(copy(params), self.turned(params, exponential(M), exponential(-M)))
 
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Array:
         L, R = self._layers(params)
         if self.B is not None:
             square = sum(((a @ self.B) ** 2).sum() for a in L)
@@ -66,7 +70,8 @@ class Pair(Symmetry):
     def _layers(self, params) -> tuple[list[Any], list[Any]]:
         """The layers as matrices; a vector is a row on the left and a column on the right."""
         apart(self.left + self.right, params)
-        L, R = [p.of(params) for p in self.left], [p.of(params) for p in self.right]
+        L = [p.of(params) for p in self.left]
+        R = [p.of(params) for p in self.right]
         L = [a[None, :] if a.ndim == 1 else a for a in L]
         R = [b[:, None] if b.ndim == 1 else b for b in R]
         shapes = [a.shape for a in L], [b.shape for b in R]
@@ -80,14 +85,14 @@ class Pair(Symmetry):
             raise ValueError(f"B must be of the layers' size {sizes.pop()}, got {self.B.shape}")
         return L, R
 
-    def turned(self, params, on_left, on_right) -> list[tuple[Part, Any]]:
+    def turned(self, params: PyTree, on_left: Array, on_right: Array) -> list[tuple[Part, Any]]:
         """The layers times matrices in the seam: W·on_left and on_right·W'."""
         L, R = self._layers(params)
         made = [a @ on_left for a in L] + [on_right @ b for b in R]
         parts = self.left + self.right
         return [(p, m.reshape(p.of(params).shape)) for p, m in zip(parts, made, strict=True)]
 
-    def _matrix(self, name: str, value, params) -> Any:
+    def _matrix(self, name: str, value, params) -> Array:
         if self.B is not None:
             return number(name, value) * self.B
         size = self._layers(params)[0][0].shape[1]
@@ -104,29 +109,32 @@ class Hyperbolic(Symmetry):
     u: Part = eqx.field(static=True)
     v: Part = eqx.field(static=True)
 
-    def form(self, x, y) -> Any:
-        (xu, xv), (yu, yv) = self._both(x), self._both(y)
+    def form(self, x: PyTree, y: PyTree) -> Array:
+        xu, xv = self._both(x)
+        yu, yv = self._both(y)
         return xu * yv + xv * yu
 
-    def apply(self, params, weights=1.0) -> dict[str, Any]:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         u, v = self._both(params)
         w = amounts("weights", weights, u.shape)
         return changed(zeros(params), [(self.u, w * v), (self.v, w * u)])
 
-    def move(self, params, lam) -> dict[str, Any]:
+    def move(self, params: PyTree, lam: Number) -> dict[str, Any]:
         u, v = self._both(params)
         lam = amounts("lam", lam, u.shape)
         # On u ± v the move is a product: no digits are lost where the two nearly cancel.
-        up, down = module(lam).exp(lam) * (u + v), module(lam).exp(-lam) * (u - v)
+        up = module(lam).exp(lam) * (u + v)
+        down = module(lam).exp(-lam) * (u - v)
         return changed(copy(params), [(self.u, (up + down) / 2), (self.v, (up - down) / 2)])
 
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Array:
         u, v = self._both(params)
         return module(u).sqrt(u * u + v * v)
 
     def _both(self, params) -> tuple[Any, Any]:
         apart((self.u, self.v), params)
-        u, v = self.u.of(params), self.v.of(params)
+        u = self.u.of(params)
+        v = self.v.of(params)
         if u.shape != v.shape:
             raise ValueError(f"hyperbolic needs u and v of one shape, got {u.shape} and {v.shape}")
         return u, v
@@ -138,18 +146,18 @@ class General(Symmetry):
     A: Any
     names: tuple[str, ...] | None = eqx.field(static=True)
 
-    def form(self, x, y) -> Any:
+    def form(self, x: PyTree, y: PyTree) -> Number:
         return self._flat(x) @ (self.A @ self._flat(y))
 
-    def apply(self, params, weights=1.0) -> Any:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         value = number("weights", weights) * (self.A @ self._flat(params))
         return self._shaped(zeros(params), value)
 
-    def move(self, params, lam) -> Any:
+    def move(self, params: PyTree, lam: Number) -> dict[str, Any]:
         value = exponential(number("lam", lam) * self.A) @ self._flat(params)
         return self._shaped(copy(params), value)
 
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Number:
         image = self.A @ self._flat(params)
         return module(image).sqrt((image * image).sum())
 
@@ -158,7 +166,7 @@ class General(Symmetry):
             return jax.tree.leaves(copy(params))
         return [leaf(params, name) for name in self.names]
 
-    def _flat(self, params) -> Any:
+    def _flat(self, params) -> Array:
         leaves = self._leaves(params)
         flat = module(*leaves).concatenate([leaf.reshape(-1) for leaf in leaves])
         if len(flat) != len(self.A):
@@ -168,7 +176,7 @@ class General(Symmetry):
             )
         return flat
 
-    def _shaped(self, into, flat) -> Any:
+    def _shaped(self, into, flat) -> dict[str, Any]:
         leaves = self._leaves(into)
         stops = np.cumsum([leaf.size for leaf in leaves]).tolist()
         shaped = [
@@ -180,7 +188,7 @@ class General(Symmetry):
         return {**into, **dict(zip(self.names, shaped, strict=True))}
 
 
-def pair(left: Any, right: Any, B: ArrayLike | None = None) -> Pair:
+def pair(left: Entries, right: Entries, B: ArrayLike | None = None) -> Pair:
     r"""Two layers with nothing but a product between them: W → W e^B, W' → e^{−B} W'.
 
     Without B this is the whole family of symmetric B, and the charge is the (h, h) matrix
@@ -196,7 +204,7 @@ def pair(left: Any, right: Any, B: ArrayLike | None = None) -> Pair:
     return Pair(parts("left", left), parts("right", right), matrix)
 
 
-def hyperbolic(u: Any, v: Any) -> Hyperbolic:
+def hyperbolic(u: Entry, v: Entry) -> Hyperbolic:
     r"""Hyperbolic rotations of (u_j, v_j), which leave u² − v² unchanged: $C_j = 2 u_j v_j$.
 
     Args:

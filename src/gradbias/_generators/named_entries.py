@@ -4,7 +4,8 @@ Everything here works on NumPy and on jax arrays alike.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import jax.scipy.linalg
 import numpy as np
 
 from ..numerics import checks
+from ..numerics.types import Array, Number, PyTree
 
 SYMMETRIC = 1e-12  # the largest asymmetry of a generator, relative to its largest entry
 
@@ -35,7 +37,7 @@ class Part(NamedTuple):
         """What goes between the brackets."""
         return tuple(slice(*i) if isinstance(i, Span) else i for i in self.where)
 
-    def of(self, params) -> Any:
+    def of(self, params: PyTree) -> Any:
         """These entries of `params`."""
         array = leaf(params, self.name)
         try:
@@ -46,7 +48,13 @@ class Part(NamedTuple):
             ) from None
 
 
-def part(what: str, value: Any) -> Part:
+# Where a symmetry acts: a parameter's name, or (name, index); and a list of these.
+Index: TypeAlias = int | slice | tuple[int | slice, ...]
+Entry: TypeAlias = Part | str | tuple[str, Index]
+Entries: TypeAlias = Entry | list[Any]
+
+
+def part(what: str, value: Entry) -> Part:
     """A parameter's name, or (name, index) with whole numbers and slices, as a Part."""
     if isinstance(value, Part):
         return value
@@ -65,14 +73,14 @@ def part(what: str, value: Any) -> Part:
     )
 
 
-def parts(what: str, values: Any) -> tuple[Part, ...]:
+def parts(what: str, values: Entries) -> tuple[Part, ...]:
     """One part, or a list of them."""
     if not isinstance(values, list):
         return (part(what, values),)
     return tuple(part(f"{what}[{i}]", value) for i, value in enumerate(values))
 
 
-def leaf(params, name: str) -> Any:
+def leaf(params: PyTree, name: str) -> Array:
     """One parameter: a jax array as it is, anything else as float64."""
     if not isinstance(params, Mapping) or name not in params:
         has = sorted(params) if isinstance(params, Mapping) else type(params).__name__
@@ -81,7 +89,7 @@ def leaf(params, name: str) -> Any:
     return value if checks.is_jax(value) else checks.array(f"params[{name!r}]", value)
 
 
-def apart(group: Sequence[Part], params) -> None:
+def apart(group: Sequence[Part], params: PyTree) -> None:
     """Refuse parts that overlap: the entries there would be moved twice."""
     names = [p.name for p in group]
     for name in {name for name in names if names.count(name) > 1}:
@@ -93,19 +101,19 @@ def apart(group: Sequence[Part], params) -> None:
             raise ValueError(f"the parts of a symmetry must not overlap, but two do in {name!r}")
 
 
-def zeros(params) -> Any:
+def zeros(params: PyTree) -> PyTree:
     """Zeros of parameter shape."""
     return jax.tree.map(
         lambda x: jnp.zeros_like(x) if checks.is_jax(x) else np.zeros(np.shape(x)), params
     )
 
 
-def copy(params) -> Any:
+def copy(params: PyTree) -> PyTree:
     """The parameters, with NumPy leaves as fresh float64 arrays."""
     return jax.tree.map(lambda x: x if checks.is_jax(x) else checks.array("params", x), params)
 
 
-def changed(params, changes: Sequence[tuple[Part, Any]]) -> dict[str, Any]:
+def changed(params: PyTree, changes: Sequence[tuple[Part, Any]]) -> dict[str, Any]:
     """`params`, which may be overwritten, with new values at some parts."""
     result = dict(params)
     for p, value in changes:
@@ -119,17 +127,17 @@ def changed(params, changes: Sequence[tuple[Part, Any]]) -> dict[str, Any]:
     return result
 
 
-def module(*values) -> Any:
+def module(*values) -> ModuleType:
     """jax.numpy if one of the values is a jax array, else numpy."""
     return jnp if any(checks.is_jax(value) for value in values) else np
 
 
-def number(name: str, value) -> Any:
+def number(name: str, value) -> Number:
     """A number; jax's as it is."""
     return value if checks.is_jax(value) and value.ndim == 0 else checks.number(name, value)
 
 
-def amounts(name: str, value, shape: tuple[int, ...]) -> Any:
+def amounts(name: str, value, shape: tuple[int, ...]) -> Number:
     """One number for all, or an array of the right shape."""
     if np.ndim(value) == 0:
         return number(name, value)
@@ -140,7 +148,7 @@ def amounts(name: str, value, shape: tuple[int, ...]) -> Any:
     return value
 
 
-def along(values, axis: int, array) -> Any:
+def along(values, axis: int, array: Array) -> Number:
     """`values` laid out along one axis of `array`, for a product."""
     return values if np.ndim(values) == 0 else values.reshape(_line(axis, array.ndim))
 
@@ -163,7 +171,7 @@ def symmetric(name: str, value, size: int | None = None) -> np.ndarray:
     return (matrix + matrix.T) / 2
 
 
-def exponential(matrix) -> Any:
+def exponential(matrix: Array) -> Array:
     """The exponential of a symmetric matrix."""
     if checks.is_jax(matrix):
         # Not by eigenvectors: their derivative is infinite where eigenvalues are equal.

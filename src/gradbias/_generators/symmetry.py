@@ -17,7 +17,9 @@ import jax
 import numpy as np
 
 from ..numerics import checks
+from ..numerics.types import Array, Number, PyTree
 from .named_entries import (
+    Entries,
     Part,
     along,
     amounts,
@@ -40,26 +42,26 @@ class Symmetry(eqx.Module):
     """
 
     @abc.abstractmethod
-    def form(self, x, y) -> Any:
+    def form(self, x: PyTree, y: PyTree) -> Number:
         """xᵀAy of two PyTrees of parameter shape; `form(g, g)` is what a step adds to C."""
 
     @abc.abstractmethod
-    def apply(self, params, weights=1.0) -> dict[str, Any]:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         r"""Aθ; of a family $(\sum_j w_j A_j)\,\theta$."""
 
     @abc.abstractmethod
-    def move(self, params, lam) -> dict[str, Any]:
+    def move(self, params: PyTree, lam: Number) -> dict[str, Any]:
         """The move exp(λA)θ, which changes no output of the net."""
 
     @abc.abstractmethod
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Number:
         """‖Aθ‖; of a family one for each generator."""
 
-    def charge(self, params) -> Any:
+    def charge(self, params: PyTree) -> Number:
         """C = θᵀAθ."""
         return self.form(params, params)
 
-    def dense(self, params) -> np.ndarray:
+    def dense(self, params: PyTree) -> np.ndarray:
         """A as a matrix, (…, D, D) for D parameters in the order of `ravel_pytree`; small nets.
 
         The first axes are those of the charge.
@@ -90,25 +92,26 @@ class Rescaling(Symmetry):
     plus: tuple[Part, ...] = eqx.field(static=True)
     minus: tuple[Part, ...] = eqx.field(static=True)
 
-    def form(self, x, y) -> Any:
+    def form(self, x: PyTree, y: PyTree) -> Number:
         apart(self.plus + self.minus, x)
         up = sum((p.of(x) * p.of(y)).sum() for p in self.plus)
         return up - sum((p.of(x) * p.of(y)).sum() for p in self.minus)
 
-    def apply(self, params, weights=1.0) -> dict[str, Any]:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         apart(self.plus + self.minus, params)
         w = number("weights", weights)
         changes = [(p, w * p.of(params)) for p in self.plus]
         return changed(zeros(params), changes + [(p, -w * p.of(params)) for p in self.minus])
 
-    def move(self, params, lam) -> dict[str, Any]:
+    def move(self, params: PyTree, lam: Number) -> dict[str, Any]:
         apart(self.plus + self.minus, params)
         lam = number("lam", lam)
-        up, down = module(lam).exp(lam), module(lam).exp(-lam)
+        up = module(lam).exp(lam)
+        down = module(lam).exp(-lam)
         changes = [(p, up * p.of(params)) for p in self.plus]
         return changed(copy(params), changes + [(p, down * p.of(params)) for p in self.minus])
 
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Number:
         total = sum((p.of(params) ** 2).sum() for p in self.plus + self.minus)
         return module(total).sqrt(total)
 
@@ -119,7 +122,7 @@ class Neurons(Symmetry):
     plus: tuple[tuple[str, int], ...] = eqx.field(static=True)
     minus: tuple[tuple[str, int], ...] = eqx.field(static=True)
 
-    def form(self, x, y) -> Any:
+    def form(self, x: PyTree, y: PyTree) -> Array:
         terms = []
         for name, axis, sign in self._entries(x):
             product = leaf(x, name) * leaf(y, name)
@@ -127,7 +130,7 @@ class Neurons(Symmetry):
             terms.append(sign * product.sum(axis=others))
         return sum(terms[1:], start=terms[0])
 
-    def apply(self, params, weights=1.0) -> dict[str, Any]:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         w = amounts("weights", weights, (self._units(params),))
         changes = []
         for name, axis, sign in self._entries(params):
@@ -135,15 +138,16 @@ class Neurons(Symmetry):
             changes.append((Part(name), sign * along(w, axis, value) * value))
         return changed(zeros(params), changes)
 
-    def move(self, params, lam) -> dict[str, Any]:
+    def move(self, params: PyTree, lam: Number) -> dict[str, Any]:
         lam = amounts("lam", lam, (self._units(params),))
         changes = []
         for name, axis, sign in self._entries(params):
-            value, factor = leaf(params, name), module(lam).exp(sign * lam)
+            value = leaf(params, name)
+            factor = module(lam).exp(sign * lam)
             changes.append((Part(name), along(factor, axis, value) * value))
         return changed(copy(params), changes)
 
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Array:
         total = Neurons(self.plus + self.minus, ()).charge(params)
         return module(total).sqrt(total)
 
@@ -164,7 +168,7 @@ class Neurons(Symmetry):
         return next(iter(sizes.values()))
 
 
-def rescaling(plus: Any, minus: Any) -> Rescaling:
+def rescaling(plus: Entries, minus: Entries) -> Rescaling:
     r"""Grow some entries and shrink others: $C = \|\theta_+\|^2 - \|\theta_-\|^2$.
 
     Args:
@@ -175,7 +179,7 @@ def rescaling(plus: Any, minus: Any) -> Rescaling:
     return Rescaling(_some("plus", plus), _some("minus", minus))
 
 
-def scaling(names: Any) -> Rescaling:
+def scaling(names: Entries) -> Rescaling:
     r"""Scale some parameters together, A = I on them: $C = \|\theta\|^2$ there.
 
     Args:
@@ -193,14 +197,15 @@ def neurons(plus: Mapping[str, int], minus: Mapping[str, int]) -> Neurons:
         plus: the parameters that enter a unit, each with the axis that counts units.
         minus: the parameters that leave it.
     """
-    entering, leaving = _axes("plus", plus), _axes("minus", minus)
+    entering = _axes("plus", plus)
+    leaving = _axes("minus", minus)
     both = sorted(set(plus) & set(minus))
     if both:
         raise ValueError(f"plus and minus must name different parameters, got {both} in both")
     return Neurons(entering, leaving)
 
 
-def _some(what: str, values: Any) -> tuple[Part, ...]:
+def _some(what: str, values: Entries) -> tuple[Part, ...]:
     found = parts(what, values)
     if not found:
         raise ValueError(f"{what} must name at least one parameter, got {values!r:.80}")
@@ -216,7 +221,7 @@ def _axes(what: str, value: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple((n, checks.integer(f"{what}[{n!r}]", axis)) for n, axis in value.items())
 
 
-def _content(tree: Any) -> tuple[Any, ...]:
+def _content(tree: PyTree) -> tuple[Any, ...]:
     leaves, structure = jax.tree.flatten(tree)
     arrays = [np.asarray(leaf) for leaf in leaves]
     return structure, *((a.shape, a.dtype.str, a.tobytes()) for a in arrays)

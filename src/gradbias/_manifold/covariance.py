@@ -2,15 +2,17 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..noise import Isotropic, Noise
 from ..numerics import checks
+from ..numerics.types import Array
 from .residuals import Residuals
 from .target import Target
 from .third_derivative import Pairs
@@ -20,7 +22,7 @@ class Sigma(eqx.Module):
     """A symmetric matrix Σ (D, D), applied and never formed (jax-level)."""
 
     @abc.abstractmethod
-    def rows(self, vectors) -> Any:
+    def rows(self, vectors: Array) -> Array:
         """V Σ for the rows of V."""
 
     @abc.abstractmethod
@@ -37,10 +39,10 @@ class Factor(Sigma):
 
     transposed: Any
 
-    def __init__(self, columns: Any):
-        self.transposed = columns.T if checks.is_jax(columns) else _factor(columns).T
+    def __init__(self, columns: ArrayLike):
+        self.transposed = columns.T if isinstance(columns, jax.Array) else _factor(columns).T
 
-    def rows(self, vectors) -> Any:
+    def rows(self, vectors: Array) -> jax.Array:
         return (vectors @ self.transposed.T) @ self.transposed
 
     def pairs(self, size: int) -> tuple[Pairs, int]:
@@ -53,7 +55,7 @@ class Dense(Sigma):
 
     matrix: Any
 
-    def rows(self, vectors) -> Any:
+    def rows(self, vectors: Array) -> jax.Array:
         return vectors @ self.matrix
 
     def pairs(self, size: int) -> tuple[Pairs, int]:
@@ -66,7 +68,7 @@ class Scaled(Sigma):
 
     variance: Any
 
-    def rows(self, vectors) -> Any:
+    def rows(self, vectors: Array) -> jax.Array:
         return self.variance * vectors
 
     def pairs(self, size: int) -> tuple[Pairs, int]:
@@ -78,14 +80,17 @@ class Operator(Sigma):
 
     function: Callable[[Any], Any]
 
-    def rows(self, vectors) -> Any:
+    def rows(self, vectors: Array) -> Array:
         return jax.vmap(self.function)(vectors)
 
     def pairs(self, size: int) -> tuple[Pairs, int]:
         return (lambda i: (_unit(i, size), self.function(_unit(i, size)))), size
 
 
-def as_sigma(sigma: Any, target: Target, flat: np.ndarray) -> Sigma:
+SigmaLike: TypeAlias = Sigma | Noise | ArrayLike | Callable[[Array], Array]
+
+
+def as_sigma(sigma: SigmaLike, target: Target, flat: np.ndarray) -> Sigma:
     """What the user gave as a covariance, checked."""
     if isinstance(sigma, Noise):
         return _of_noise(sigma, target, flat)
@@ -95,7 +100,8 @@ def as_sigma(sigma: Any, target: Target, flat: np.ndarray) -> Sigma:
         return _operator(sigma, target.size)
     if np.ndim(np.asarray(sigma)) == 0:
         return Scaled(np.asarray(checks.number("sigma", sigma, at_least=0)))
-    matrix, D = checks.array("sigma", sigma, ndim=(2,)), target.size
+    matrix = checks.array("sigma", sigma, ndim=(2,))
+    D = target.size
     if matrix.shape[0] != D:
         raise ValueError(
             f"sigma must be a ({D}, {D}) covariance or a ({D}, m) factor of it, got {matrix.shape}"
@@ -149,9 +155,9 @@ def _operator(function: Callable[[Any], Any], D: int) -> Operator:
     return Operator(function)
 
 
-def _factor(columns: Any) -> np.ndarray:
+def _factor(columns: ArrayLike) -> np.ndarray:
     return checks.array("columns", columns, ndim=(2,))
 
 
-def _unit(i, size: int) -> Any:
+def _unit(i, size: int) -> jax.Array:
     return (jnp.arange(size) == i).astype(np.float64)

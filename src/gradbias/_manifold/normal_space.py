@@ -30,30 +30,30 @@ class NormalSpace(eqx.Module):
     values: Any
     images: Any = None
 
-    def normal(self, vectors) -> Any:
+    def normal(self, vectors) -> jax.Array:
         """Qv for one vector (D,) or the rows of a matrix."""
         return (vectors @ self.basis.T) @ self.basis
 
-    def tangent(self, vectors) -> Any:
+    def tangent(self, vectors) -> jax.Array:
         """Pv; twice, because what the first pass leaves in the normal space is rounding."""
         once = vectors - self.normal(vectors)
         return once - self.normal(once)
 
-    def solve(self, vectors) -> Any:
+    def solve(self, vectors) -> jax.Array:
         """H⁺v for one vector or the rows of a matrix."""
         coordinates = vectors @ self.basis.T
         return (coordinates / self.values.reshape((1,) * (vectors.ndim - 1) + (-1,))) @ self.basis
 
-    def product(self, vector) -> Any:
+    def product(self, vector) -> jax.Array:
         """Hv."""
         return (self.values * (self.basis @ vector)) @ self.basis
 
-    def lyapunov(self, matrix) -> Any:
+    def lyapunov(self, matrix) -> jax.Array:
         """The solution K of HK + KH = matrix, both in the coordinates of the basis."""
         return matrix / (self.values[:, None] + self.values[None, :])
 
 
-def length(vector) -> Any:
+def length(vector) -> jax.Array:
     """‖v‖ of a vector of any size: squares of 1e-200 would vanish."""
     size = jnp.max(jnp.abs(vector))
     unit = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
@@ -104,7 +104,7 @@ def _orthogonalised(J) -> tuple[Any, Any]:
     return jax.lax.cond(error < 1e-3, cholesky, householder)  # false for NaN
 
 
-def _inverse(lower) -> Any:
+def _inverse(lower) -> jax.Array:
     return solve_triangular(lower, jnp.eye(lower.shape[0]), lower=True)
 
 
@@ -154,7 +154,7 @@ def normal_space(target: Target, flat, rank: int | None = None, rtol: float = RT
     return space_from_hessian(H, rank, rtol)
 
 
-def mismatch(target: Target, flat, space: NormalSpace) -> Any:
+def mismatch(target: Target, flat, space: NormalSpace) -> jax.Array:
     """How far the true Hessian is from the space's one, on two fixed random directions.
 
     Relative to the largest eigenvalue. On the manifold it is rounding; a residual that does not

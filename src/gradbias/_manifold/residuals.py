@@ -1,6 +1,6 @@
 """The residual of a net on least squares, with a Jacobian that is made sample by sample."""
 
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..nets import Net
+from ..numerics.types import Array, PyTree
 from ..problems import Regression
 
 SAMPLES = 16  # at once: enough to fill vector units
@@ -22,14 +23,14 @@ class Residuals(eqx.Module):
     problem: Regression
     net: Net
 
-    def __call__(self, params) -> Any:
+    def __call__(self, params: PyTree) -> jax.Array:
         outputs = self.net(params, self.problem.X)
         return self._scaled(outputs.reshape(self.problem.n, self.problem.k)).ravel()
 
-    def _scaled(self, outputs) -> Any:
+    def _scaled(self, outputs) -> jax.Array:
         return jnp.sqrt(2.0 * self.problem.weight) * (outputs - self.problem.labels)
 
-    def rows(self, point, flat) -> Any:
+    def rows(self, point: Callable[[Array], PyTree], flat: Array) -> jax.Array:
         """The Jacobian (n·k, D) in a flat vector, of which `point` makes parameters.
 
         A sample's output depends on its own input only, so its row takes one sample's work: a
@@ -37,20 +38,23 @@ class Residuals(eqx.Module):
         """
         return self._rows(point, flat, jnp.asarray(self.problem.X))
 
-    def _rows(self, point, flat, X) -> Any:
-        k, scale = self.problem.k, jnp.sqrt(2.0 * jnp.asarray(self.problem.weight))
+    def _rows(self, point, flat, X) -> jax.Array:
+        k = self.problem.k
+        scale = jnp.sqrt(2.0 * jnp.asarray(self.problem.weight))
 
         def of_sample(x):
             return jax.jacrev(lambda v: self.net(point(v), x[None, :]).reshape(k))(flat)
 
         return scale * jax.vmap(of_sample)(X).reshape(-1, flat.size)
 
-    def pulled(self, point, flat, weights) -> Any:
+    def pulled(self, point: Callable[[Array], PyTree], flat: Array, weights: Array) -> jax.Array:
         """∇⟨W, J(x)⟩ for fixed weights W (n·k, D), some samples at a time.
 
         All of them at once would take the memory of several Jacobians.
         """
-        n, k, X = self.problem.n, self.problem.k, jnp.asarray(self.problem.X)
+        n = self.problem.n
+        k = self.problem.k
+        X = jnp.asarray(self.problem.X)
 
         def slope(X, W):
             return jax.grad(lambda v: jnp.sum(W * self._rows(point, v, X)))(flat)

@@ -1,6 +1,6 @@
 """A user's loss or residual as a function of one flat vector (jax-level)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ..numerics import checks, precision
+from ..numerics.types import PyTree
 
 
 class Target(eqx.Module):
@@ -42,7 +43,7 @@ class Target(eqx.Module):
         """D, the number of parameters."""
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
-    def arrays(self, flat) -> Any:
+    def arrays(self, flat) -> PyTree:
         """A flat vector in the structure of x, None where x holds something else."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         starts = ends - [int(np.prod(shape)) for shape in self.shapes]
@@ -51,30 +52,30 @@ class Target(eqx.Module):
         ]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def point(self, flat) -> Any:
+    def point(self, flat) -> PyTree:
         """A flat vector as a point: what the user's function takes."""
         return eqx.combine(self.arrays(flat), self.rest)
 
-    def residual(self, flat) -> Any:
+    def residual(self, flat) -> jax.Array:
         """The residual as a vector (n,); of a loss there is none."""
         return ravel_pytree(self.function(self.point(flat)))[0]
 
-    def loss(self, flat) -> Any:
+    def loss(self, flat) -> jax.Array:
         """L."""
         if not self.squares:
             return jnp.reshape(self.function(self.point(flat)), ())
         residual = self.residual(flat)
         return 0.5 * jnp.vdot(residual, residual)
 
-    def gradient(self, flat) -> Any:
+    def gradient(self, flat) -> jax.Array:
         """∇L, (D,)."""
         return jax.grad(self.loss)(flat)
 
-    def hessian_product(self, flat, vector) -> Any:
+    def hessian_product(self, flat, vector) -> jax.Array:
         """∇²L·vector."""
         return jax.jvp(self.gradient, (flat,), (vector,))[1]
 
-    def jacobian(self, flat) -> Any:
+    def jacobian(self, flat) -> jax.Array:
         """J of the residual, (n, D), or one with H = JᵀJ; by sample where the samples are known."""
         if hasattr(self.function, "rows"):
             return self.function.rows(self.point, flat)
@@ -82,7 +83,9 @@ class Target(eqx.Module):
         return (jax.jacrev if n <= flat.size else jax.jacfwd)(self.residual)(flat)
 
 
-def target_at(x: Any, loss: Any, residual: Any) -> tuple[Target, np.ndarray]:
+def target_at(
+    x: PyTree, loss: Callable[[PyTree], PyTree] | None, residual: Callable[[PyTree], PyTree] | None
+) -> tuple[Target, np.ndarray]:
     """The checked function and the flat float64 point; ValueErrors name what does not fit."""
     if (loss is None) == (residual is None):
         given = "both" if loss is not None else "neither"
@@ -101,7 +104,7 @@ def target_at(x: Any, loss: Any, residual: Any) -> tuple[Target, np.ndarray]:
     return target, flat
 
 
-def split_tree(x: Any) -> tuple[Any, Any]:
+def split_tree(x: PyTree) -> tuple[Any, Any]:
     """The float64 arrays of x and the rest of it, as two PyTrees with None in between."""
     if isinstance(x, (list, tuple)) and all(isinstance(v, (int, float, np.number)) for v in x):
         x = np.asarray(x)
@@ -114,7 +117,7 @@ def split_tree(x: Any) -> tuple[Any, Any]:
     return arrays, rest
 
 
-def flatten_like(name: str, tree: Any, target: Target) -> np.ndarray:
+def flatten_like(name: str, tree: PyTree, target: Target) -> np.ndarray:
     """A PyTree of the structure of x, or a flat vector, as a flat float64 vector."""
     if getattr(tree, "ndim", None) == 1 or len(target.shapes) == 1:
         return checks.array(name, tree).reshape(checks.array(name, tree).size)
@@ -125,7 +128,7 @@ def flatten_like(name: str, tree: Any, target: Target) -> np.ndarray:
     return np.concatenate([leaf.ravel() for leaf in leaves])
 
 
-def _is_number(leaf: Any) -> bool:
+def _is_number(leaf: object) -> bool:
     if isinstance(leaf, (bool, str)) or callable(leaf):
         return False
     return isinstance(leaf, (int, float)) or hasattr(leaf, "dtype")
@@ -155,7 +158,7 @@ _CHECKED: dict[Any, None] = {}
 _MOST = 256
 
 
-def _identity(tree: Any) -> Any:
+def _identity(tree: PyTree) -> tuple[Hashable, ...]:
     """What a traced function depends on: all of it but the values of arrays."""
     leaves, structure = jax.tree.flatten(tree)
     kinds = [
@@ -165,7 +168,7 @@ def _identity(tree: Any) -> Any:
     return structure, tuple(kinds)
 
 
-def _remember(key: Any) -> None:
+def _remember(key: Hashable) -> None:
     _CHECKED[key] = None
     while len(_CHECKED) > _MOST:
         _CHECKED.pop(next(iter(_CHECKED)))
@@ -177,7 +180,7 @@ class _ByIdentity:
     def __init__(self, function: Callable[..., Any]):
         self.function = function
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: PyTree) -> PyTree:
         return self.function(x)
 
     def __hash__(self) -> int:
@@ -187,7 +190,7 @@ class _ByIdentity:
         return isinstance(other, _ByIdentity) and self.function is other.function
 
 
-def _hashable(function: Any) -> Any:
+def _hashable(function: Callable[[PyTree], PyTree]) -> Hashable:
     if isinstance(function, eqx.Module):  # its arrays are arguments of compiled code
         return function
     try:

@@ -20,7 +20,7 @@ Pairs = Callable[[Any], tuple[Any, Any]]
 Function = Callable[[Any], Any]
 
 
-def twice(function: Function, flat, a, b) -> Any:
+def twice(function: Function, flat, a, b) -> jax.Array:
     """The second derivative of a function along a and b; T[a bᵀ] if it is the gradient."""
 
     def along(point):
@@ -29,7 +29,7 @@ def twice(function: Function, flat, a, b) -> Any:
     return jax.jvp(along, (flat,), (b,))[1]
 
 
-def twice_sum(function: Function, flat, pairs: Pairs, count: int) -> Any:
+def twice_sum(function: Function, flat, pairs: Pairs, count: int) -> jax.Array:
     """Σ_i of second derivatives along `count` pairs of vectors, a few at a time.
 
     Args:
@@ -41,7 +41,7 @@ def twice_sum(function: Function, flat, pairs: Pairs, count: int) -> Any:
     return twice_sums(function, flat, [(pairs, count)])[0]
 
 
-def twice_sums(function: Function, flat, groups: Sequence[tuple[Pairs, int]]) -> Any:
+def twice_sums(function: Function, flat, groups: Sequence[tuple[Pairs, int]]) -> jax.Array:
     """The sums over several groups of pairs, a row each; nested derivatives are compiled once."""
     groups = [group if group[1] else (_nothing(flat), 1) for group in groups]
     ends = np.cumsum([count for _, count in groups])
@@ -77,14 +77,14 @@ def rows_as_pairs(A, B) -> Pairs:
     return lambda i: (A[i], B[i])
 
 
-def pulled(target: Target, flat, weights) -> Any:
+def pulled(target: Target, flat, weights) -> jax.Array:
     """∇⟨W, J(x)⟩ for fixed weights W (n, D) of a residual."""
     if hasattr(target.function, "pulled"):
         return target.function.pulled(target.point, flat, weights)
     return jax.grad(lambda point: jnp.sum(weights * target.jacobian(point)))(flat)
 
 
-def pulled_each(target: Target, flat, weights) -> Any:
+def pulled_each(target: Target, flat, weights) -> jax.Array:
     """The same for several W, (m, n, D) → (m, D)."""
     _, back = jax.vjp(target.jacobian, flat)
     return jax.vmap(lambda W: back(W)[0])(weights)

@@ -9,6 +9,7 @@ import numpy as np
 from ..nets import Net
 from ..noise import DataNoise, Noise
 from ..numerics import checks, counter_rng
+from ..numerics.types import Integer, Number, PyTree
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
 from ._schedules import Schedule, elapsed, rates, steps_for
@@ -44,10 +45,12 @@ class DescentStepper(Stepper):
     def remembers(self) -> bool:
         return self.momentum is not None
 
-    def begin(self, system: System, params) -> Any:
+    def begin(self, system: System, params: PyTree) -> Any:
         return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
 
-    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+    def advance(
+        self, system: System, state: State, start: PyTree, target: Number, drive: Any, goal: Number
+    ) -> State:
         last = drive.rates.shape[0] - 1
 
         def as_before(thin):
@@ -74,10 +77,10 @@ class DescentStepper(Stepper):
         thin, sums, memory, slopes = jax.lax.fori_loop(start, target, step, carry)
         return State(as_before(thin), sums, target, memory, state.code, slopes)
 
-    def batch(self, system: System, step) -> Any:
+    def batch(self, system: System, step: Integer) -> Any:
         return None if self.noise is None else self.noise.batch(system.problem, self.key, step)
 
-    def _gradient(self, system: System, params, step) -> Any:
+    def _gradient(self, system: System, params, step) -> PyTree:
         grads = gradient(system.problem, system.net, params, self.batch(system, step))
         if self.noise is None:
             return grads
@@ -134,7 +137,7 @@ class Descent(Dynamics):
         if not isinstance(self.noise, DataNoise):
             need_expectation("Descent without data noise", problem, net)
 
-    def stepper(self, params, key: int) -> DescentStepper:
+    def stepper(self, params: PyTree, key: int) -> DescentStepper:
         return DescentStepper(
             key=counter_rng.seed(key),
             noise=self.noise,
@@ -152,7 +155,7 @@ class Descent(Dynamics):
             return self
         return Descent(self.lr, noise, self.momentum, self.weight_decay)  # pyright: ignore[reportArgumentType]
 
-    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Drive, float]:
+    def drive(self, clock: float, memory: PyTree, calls: int, limit: float) -> tuple[Drive, float]:
         start = int(clock)
         if not callable(self.lr):
             return Drive(np.asarray(start), self.lr[None]), start + calls
@@ -168,7 +171,7 @@ class Descent(Dynamics):
         return max(1, steps_for(self.lr, time))
 
 
-def _thin(layer) -> Any:
+def _thin(layer) -> jax.Array:
     """A column as a vector (jax-level).
 
     Where members advance side by side, the compiler copies a column at every step before it
@@ -177,7 +180,7 @@ def _thin(layer) -> Any:
     return layer[:, 0] if layer.ndim == 2 and layer.shape[0] > layer.shape[1] == 1 else layer
 
 
-def _after(grads, lr) -> Any:
+def _after(grads, lr) -> jax.Array:
     """The learning rate, but not before the gradient is there (jax-level).
 
     A layer can be changed in place only when nothing reads it any more. The compiler does not

@@ -9,6 +9,7 @@ import numpy as np
 from ..nets import Net
 from ..noise import Noise, Replay, Spread
 from ..numerics import checks, counter_rng
+from ..numerics.types import Array, Integer, Number, PyTree
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
 from .protocol import Dynamics, State, Stepper, System
@@ -26,14 +27,16 @@ class DiffusionStepper(Stepper):
     dt: Any
     weight_decay: Any
 
-    def begin(self, system: System, params) -> Any:
+    def begin(self, system: System, params: PyTree) -> Any:
         """A square root of the covariance; it does not change along the run."""
         return self.noise.spread(system.problem)
 
-    def batch(self, system: System, step) -> Any:
+    def batch(self, system: System, step: Integer) -> Any:
         return self.noise.batch(system.problem, self.key, step)
 
-    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+    def advance(
+        self, system: System, state: State, start: PyTree, target: Number, drive: Any, goal: Number
+    ) -> State:
         spread = state.memory
         size = spread.size(system.problem, system.net, state.params)
 
@@ -47,7 +50,9 @@ class DiffusionStepper(Stepper):
         params, sums, slopes = jax.lax.fori_loop(start, target, step, carry)
         return State(params, sums, target, spread, state.code, slopes)
 
-    def step(self, system: System, spread: Spread, params, sums, z) -> tuple[Any, dict[str, Any]]:
+    def step(
+        self, system: System, spread: Spread, params: PyTree, sums: PyTree, z: Array
+    ) -> tuple[Any, dict[str, Any]]:
         """One step along given normal numbers: the parameters and sums after it (jax-level)."""
         kick = spread.kick(system.problem, system.net, params, z)
         drift = gradient(system.problem, system.net, params)
@@ -94,7 +99,7 @@ class Diffusion(Dynamics):
         need_expectation("Diffusion", problem, net)
         self.noise.check(problem, None if limit is None else int(limit))
 
-    def stepper(self, params, key: int) -> DiffusionStepper:
+    def stepper(self, params: PyTree, key: int) -> DiffusionStepper:
         decay = self.weight_decay if self.weight_decay != 0 else None
         return DiffusionStepper(counter_rng.seed(key), self.noise, self.lr, self.dt, decay)
 
@@ -104,7 +109,7 @@ class Diffusion(Dynamics):
             return None
         return Diffusion(float(self.lr), noise, float(self.dt), float(self.weight_decay))
 
-    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+    def drive(self, clock: float, memory: PyTree, calls: int, limit: float) -> tuple[Any, float]:
         return None, clock + calls
 
     def time(self, clock: np.ndarray) -> np.ndarray:

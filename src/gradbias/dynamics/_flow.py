@@ -1,9 +1,6 @@
 """Gradient flow: by a Runge-Kutta method of order eight, or implicitly where that is stiff."""
 
-import contextlib
-import functools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -12,6 +9,7 @@ import numpy as np
 
 from ..nets import Net
 from ..numerics import checks
+from ..numerics.types import Number, PyTree
 from ..problems import Problem
 from ._gradient import decayed, gradient, need_expectation
 from ._hessian_solve import nothing_grows, why_explicit
@@ -20,32 +18,24 @@ from ._implicit_steps import implicit_step
 from ._tolerance import Tolerance, first_size, next_size
 from .protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 
-if TYPE_CHECKING:
-    import diffrax
-
-ORDER = 8  # of Dopri8's error estimate, which decides how fast steps grow
 # A run whose time grows by less than this in so many steps would need millions to double it: the
 # problem is stiff, or its loss has kinks on which an adaptive method grinds.
-CRAWL_STEPS, CRAWL_STEPS_IMPLICIT, CRAWL_GROWTH = 5_000, 500, 1e-3
+CRAWL_STEPS = 5_000
+CRAWL_STEPS_IMPLICIT = 500
+CRAWL_GROWTH = 1e-3
 # So many steps, not cut short by a save, while time grows by this factor: what still moves would
 # allow longer ones, and only fast directions that have long decayed do not.
-STIFF_STEPS, STIFF_GROWTH = 1_000, 1.5
+STIFF_STEPS = 1_000
+STIFF_GROWTH = 1.5
 SOLVERS = ("auto", "explicit", "implicit")
 RESTS = 1e-12  # of the gap: what an endless run that rests would remove in twice its time
 STRICTER = 3  # errors of implicit steps point the same way in many of them, and add up
 # Accepted steps without a lower objective before a run may be at its floor.
-PATIENCE, PATIENCE_IMPLICIT = 100, 10
+PATIENCE = 100
+PATIENCE_IMPLICIT = 10
 
 
-@functools.cache
-def _solver() -> "diffrax.Dopri8":
-    """The method; diffrax takes half a second to import, and most runs have no flow."""
-    import diffrax
-
-    return diffrax.Dopri8()
-
-
-class Memory(eqx.Module):
+class IntegratorState(eqx.Module):
     """The integrator between two steps, and what it takes to see that it no longer gets on.
 
     Attributes:
@@ -97,19 +87,27 @@ class FlowStepper(Stepper):
             switches=False,
         )
 
-    def begin(self, system: System, params) -> Memory:
+    def begin(self, system: System, params: PyTree) -> IntegratorState:
         reason = why_explicit(system, params) if self.implicit else None
         if reason is not None:
             raise ValueError(f'solver must be "auto" or "explicit" here, got "implicit": {reason}')
-        zero, method = jnp.asarray(0.0), _solver()
-        with _usual_promotion():
-            dt = first_size(lambda p: self._field(system, p), self.tolerance, system.net, params)
-            solver = method.init(self._term(system), zero, dt, params, None)
+        from ..numerics.adaptive_ode import begin_solver, usual_promotion
+
+        zero = jnp.asarray(0.0)
+
+        def field(p: PyTree) -> PyTree:
+            return self._field(system, p)
+
+        with usual_promotion():
+            dt = first_size(field, self.tolerance, system.net, params)
+            solver = begin_solver(field, zero, dt, params)
         count = jnp.asarray(0)
         best = jnp.asarray(jnp.inf)
-        return Memory(dt, solver, count, best, count, params, count, zero, count, zero)
+        return IntegratorState(dt, solver, count, best, count, params, count, zero, count, zero)
 
-    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+    def advance(
+        self, system: System, state: State, start: PyTree, target: Number, drive: Any, goal: Number
+    ) -> State:
         most, endless = drive
 
         def unfinished(state):
@@ -129,25 +127,24 @@ class FlowStepper(Stepper):
 
         return jax.lax.while_loop(unfinished, step, state)
 
-    def _field(self, system: System, params) -> Any:
+    def _field(self, system: System, params: PyTree) -> PyTree:
         grads = gradient(system.problem, system.net, params)
         return jax.tree.map(jnp.negative, decayed(grads, params, self.weight_decay))
 
-    def _term(self, system: System) -> "diffrax.ODETerm":
-        import diffrax
-
-        return diffrax.ODETerm(lambda t, params, args: self._field(system, params))
-
     def _step(self, system: System, state: State, target) -> tuple[State, Any]:
         """Try a step; returns where it leads, and whether it was kept."""
+        from ..numerics.adaptive_ode import ORDER, usual_promotion
+
         memory = state.memory
-        t0, t1 = state.clock, jnp.minimum(state.clock + memory.dt, target)
-        with _usual_promotion():
+        t0 = state.clock
+        t1 = jnp.minimum(state.clock + memory.dt, target)
+        with usual_promotion():
             candidate, error, solver = self._tried(system, state, t1)
             ratio = self.tolerance.ratio(system.net, state.params, candidate, error)
         order = ORDER
         if self.implicit:
-            ratio, order = STRICTER * ratio, IMPLICIT_ORDER - 1
+            ratio = STRICTER * ratio
+            order = IMPLICIT_ORDER - 1
         keep, size = next_size(t1 - t0, ratio, order)
         # A step cut short by a save time says little about the next one.
         dt = jnp.where(keep & (t1 == target), jnp.maximum(size, memory.dt), size)
@@ -158,7 +155,8 @@ class FlowStepper(Stepper):
             (dt, _where(keep, solver, memory.solver), memory.taken + 1, free),
             is_leaf=lambda leaf: leaf is None,
         )
-        params, clock = _where(keep, candidate, state.params), jnp.where(keep, t1, t0)
+        params = _where(keep, candidate, state.params)
+        clock = jnp.where(keep, t1, t0)
         # A step is so short that it is smooth to all digits: the larger end stands for it.
         slopes = [system.add_slope(state.slopes, p, clock - t0) for p in (state.params, params)]
         slopes = jax.tree.map(jnp.maximum, *slopes)  # None stays None
@@ -166,17 +164,18 @@ class FlowStepper(Stepper):
 
     def _tried(self, system: System, state: State, end) -> tuple[Any, Any, Any]:
         """The state after one step, its error, and the state of the method."""
-        if self.implicit:
-            field, decay = (lambda p: self._field(system, p)), self.weight_decay
-            size = end - state.clock
-            found = implicit_step(system, field, decay, state.params, size)
-            return *found, state.memory.solver
-        found = _solver().step(
-            self._term(system), state.clock, end, state.params, None, state.memory.solver, False
-        )
-        return found[0], found[1], found[3]
+        from ..numerics.adaptive_ode import solver_step
 
-    def _rests(self, system: System, state: State) -> Any:
+        def field(p: PyTree) -> PyTree:
+            return self._field(system, p)
+
+        if self.implicit:
+            size = end - state.clock
+            new, error = implicit_step(system, field, self.weight_decay, state.params, size)
+            return new, error, state.memory.solver
+        return solver_step(field, state.clock, end, state.params, state.memory.solver)
+
+    def _rests(self, system: System, state: State) -> jax.Array:
         """Would twice the time so far change next to nothing, and does nothing grow?
 
         The loss falls by ‖∇L‖² in a unit of time. At a saddle that is left later this is as small,
@@ -192,7 +191,8 @@ class FlowStepper(Stepper):
 
     def _judge(self, system: System, before, state: State, keep, goal) -> State:
         """Has it converged, got stuck at the integrator's floor, or failed?"""
-        value, memory = system.gap(system.problem, system.net, state.params), state.memory
+        value = system.gap(system.problem, system.net, state.params)
+        memory = state.memory
         objective = value
         if self.weight_decay is not None:
             squares = [jnp.sum(p * p) for p in jax.tree.leaves(state.params)]
@@ -208,13 +208,15 @@ class FlowStepper(Stepper):
             *(state.params, before, anchor),
         )
         # What decays below the digits of the objective moves ever less, what grows ever more.
-        since, anchor = jnp.where(patient, 0, since), _where(patient, state.params, anchor)
+        since = jnp.where(patient, 0, since)
+        anchor = _where(patient, state.params, anchor)
         most = CRAWL_STEPS_IMPLICIT if self.implicit else CRAWL_STEPS
         crawls = memory.taken - memory.mark_taken >= most
         slow = crawls & (state.clock < (1 + CRAWL_GROWTH) * memory.mark_clock)
         failed = slow | ~(memory.dt > 1e-14 * state.clock)  # NaN, too
         grown = state.clock >= STIFF_GROWTH * memory.free_clock
-        free, free_clock = jnp.where(grown, 0, memory.free), memory.free_clock
+        free = jnp.where(grown, 0, memory.free)
+        free_clock = memory.free_clock
         free_clock = jnp.where(grown, state.clock, free_clock)
         code = jnp.asarray(RUNNING)
         if self.switches and why_explicit(system, state.params) is None:
@@ -265,7 +267,9 @@ class Flow(Dynamics):
         weight_decay: float = 0.0,
         solver: str = "auto",
     ):
-        _solver()  # here, and not under the settings in which a run is traced
+        # Loaded here, and not under the settings in which a run is traced.
+        from ..numerics import adaptive_ode  # noqa: F401
+
         self.rtol = np.asarray(checks.number("rtol", rtol, above=0, below=1))
         self.atol = None if atol is None else np.asarray(checks.number("atol", atol, above=0))
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
@@ -274,10 +278,11 @@ class Flow(Dynamics):
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
         need_expectation("Flow", problem, net)
 
-    def stepper(self, params, key: int) -> FlowStepper:
+    def stepper(self, params: PyTree, key: int) -> FlowStepper:
         weight_decay = self.weight_decay if self.weight_decay != 0 else None
         tolerance = Tolerance.at(self.rtol, self.atol, params)
-        implicit, auto = self.solver == "implicit", self.solver == "auto"
+        implicit = self.solver == "implicit"
+        auto = self.solver == "auto"
         return FlowStepper(
             tolerance=tolerance, weight_decay=weight_decay, implicit=implicit, switches=auto
         )
@@ -285,7 +290,7 @@ class Flow(Dynamics):
     def in_basis(self, basis: np.ndarray) -> "Flow":
         return self
 
-    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+    def drive(self, clock: float, memory: PyTree, calls: int, limit: float) -> tuple[Any, float]:
         return (memory.taken + calls, np.asarray(limit == np.inf)), np.inf
 
     def time(self, clock: np.ndarray) -> np.ndarray:
@@ -293,13 +298,6 @@ class Flow(Dynamics):
 
     def clock(self, time: float) -> float:
         return time
-
-
-@contextlib.contextmanager
-def _usual_promotion() -> Iterator[None]:
-    """Diffrax counts on jax's default promotion rules, which the caller may have made strict."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
 
 
 def _where(keep, new, old) -> Any:

@@ -7,12 +7,13 @@ import jax
 from ..nets import LinearNet, Net
 from ..nets.base import ChainNet, as_matrix, product
 from ..numerics.precision import require_float64
+from ..numerics.types import Number, PyTree
 from ..problems import Batch, Population, Problem
 from ..problems._batch import weighted
 from ..problems.base import Quadratic
 
 
-def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
+def gradient(problem: Any, net: Net, params: PyTree, batch: Batch | None = None) -> Any:
     """The (stochastic) gradient in the parameters (jax-level).
 
     On linear nets it is formed once in predictor space and pulled back: no data through the
@@ -30,7 +31,7 @@ def gradient(problem, net: Net, params, batch: Batch | None = None) -> Any:
     return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
 
 
-def _through(factors: list[Any], X) -> Any:
+def _through(factors: list[Any], X) -> jax.Array:
     """The outputs on X of a chain whose first factor has one column (jax-level)."""
     first, *later = factors
     inside = (X @ first[:, 0])[:, None]
@@ -47,7 +48,7 @@ def need_expectation(what: str, problem: Problem, net: Net) -> None:
         )
 
 
-def decayed(grads, params, weight_decay) -> Any:
+def decayed(grads: PyTree, params: PyTree, weight_decay: Number) -> Any:
     """Add the gradient of weight_decay·‖params‖²; None stands for no decay."""
     if weight_decay is None:
         return grads

@@ -57,7 +57,8 @@ def shifted_solver(system: System, field: Solve, weight_decay, params) -> Callab
             return two_layer_solver(system, weight_decay, params, rates_of(system))
         return _eliminated(system, field, weight_decay, params, point)
     hessian = -jax.jacfwd(field)(point)
-    hessian, identity = (hessian + hessian.T) / 2, jnp.eye(point.size)
+    hessian = (hessian + hessian.T) / 2
+    identity = jnp.eye(point.size)
 
     def shifted(shift) -> Solve:
         root = jnp.linalg.cholesky(shift * identity + hessian, symmetrize_input=False)
@@ -66,11 +67,11 @@ def shifted_solver(system: System, field: Solve, weight_decay, params) -> Callab
     return shifted
 
 
-def nothing_grows(system: System, field: Solve, weight_decay, params, time) -> Any:
+def nothing_grows(system: System, field: Solve, weight_decay, params, time) -> jax.Array:
     """Has the Hessian no negative eigenvalue that would show in ten times this time?"""
     point, shaped = ravel_pytree(params)
 
-    def flat(point) -> Any:
+    def flat(point) -> jax.Array:
         return ravel_pytree(field(shaped(point)))[0]
 
     solve = shifted_solver(system, flat, weight_decay, params)(0.1 / time)
@@ -86,7 +87,7 @@ def _eliminates(system: System, params) -> bool:
     return in_eigenbasis and chain and len(system.net.dims) > 2
 
 
-def rates_of(system: System) -> Any:
+def rates_of(system: System) -> jax.Array:
     """How fast the gradient in a row of the predictor grows with it; a column."""
     theta = jnp.zeros((system.net.dims[0], system.net.dims[-1]))
     gradient = system.problem.theta_gradient
@@ -97,7 +98,8 @@ def _eliminated(
     system: System, field: Solve, weight_decay, params, point
 ) -> Callable[[Any], Solve]:
     rows, columns = params["W1"].shape
-    first, rates = rows * columns, rates_of(system)
+    first = rows * columns
+    rates = rates_of(system)
     later = product(system.net.factors(params)[1:])
     sizes, turn = jnp.linalg.eigh(later @ later.T)
     diagonal = rates * jnp.maximum(sizes, 0.0)[None, :]
@@ -108,18 +110,20 @@ def _eliminated(
     units = jnp.eye(point.size - first, point.size, first)
     others = -jax.vmap(lambda unit: jax.jvp(field, (point,), (unit,))[1])(units)
 
-    def turned(blocks, by) -> Any:
+    def turned(blocks, by) -> jax.Array:
         return (blocks.reshape(-1, columns) @ by).reshape(blocks.shape)
 
-    between, block = turned(others[:, :first], turn), others[:, first:]
-    block, identity = (block + block.T) / 2, jnp.eye(point.size - first)
+    between = turned(others[:, :first], turn)
+    block = others[:, first:]
+    block = (block + block.T) / 2
+    identity = jnp.eye(point.size - first)
 
     def shifted(shift) -> Solve:
         inverse = 1 / (shift + diagonal)
         schur = shift * identity + block - (between * inverse[None, :]) @ between.T
         root = jnp.linalg.cholesky(schur, symmetrize_input=False)
 
-        def solve(b) -> Any:
+        def solve(b) -> jax.Array:
             alone = inverse * turned(b[:first], turn)
             rest = jax.scipy.linalg.cho_solve((root, True), b[first:] - between @ alone)
             return jnp.concatenate([turned(alone - inverse * (rest @ between), turn.T), rest])

@@ -41,7 +41,7 @@ def implicit_step(
     """
     start, shaped = ravel_pytree(params)
 
-    def flat(point) -> Any:
+    def flat(point) -> jax.Array:
         return ravel_pytree(field(shaped(point)))[0]
 
     solver = shifted_solver(system, flat, weight_decay, params)
@@ -78,5 +78,6 @@ def _weights(parts: tuple[int, ...]) -> np.ndarray:
     def to_zero(parts: tuple[int, ...]) -> list[float]:
         return [math.prod(n**2 / (n**2 - other**2) for other in parts if other != n) for n in parts]
 
-    best, second = to_zero(parts), [*to_zero(parts[:-1]), 0.0]
+    best = to_zero(parts)
+    second = [*to_zero(parts[:-1]), 0.0]
     return np.asarray([[b, b - s] for b, s in zip(best, second, strict=True)])

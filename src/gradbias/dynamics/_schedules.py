@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics import checks
+from ..numerics.types import Integer
 
 Schedule = Callable[[Any], Any]
 
@@ -18,7 +19,7 @@ class Piecewise:
     starts: tuple[int, ...]
     rates: tuple[float, ...]
 
-    def __call__(self, step) -> Any:
+    def __call__(self, step: Integer) -> np.ndarray:
         index = np.searchsorted(np.asarray(self.starts), step, side="right") - 1
         return np.asarray(self.rates)[index]
 
@@ -79,10 +80,13 @@ def steps_for(lr: np.ndarray | Schedule, time: float) -> int:
     """The first number of steps whose learning rates sum to at least `time`."""
     if not callable(lr):
         return int(np.ceil(time / float(lr) * (1 - 1e-12)))
-    block, done, passed = 4096, 0, 0.0
+    block = 4096
+    done = 0
+    passed = 0.0
     while done < 10**9:
         sums = passed + np.cumsum(rates(lr, done, done + block))
         if sums[-1] >= time * (1 - 1e-12):
             return done + int(np.argmax(sums >= time * (1 - 1e-12))) + 1
-        done, passed = done + block, float(sums[-1])
+        done = done + block
+        passed = float(sums[-1])
     raise ValueError(f"until.time={time}: lr sums to {passed} only after {done} steps")

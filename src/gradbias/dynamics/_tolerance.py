@@ -10,12 +10,15 @@ import numpy as np
 
 from ..nets import Net
 from ..numerics.pytrees import Module
+from ..numerics.types import PyTree
 from ._unit_sizes import unit_sizes
 
 ABSOLUTE = 1e-11  # of what is smallest: layers at the start, units as they are
 TINY = 1e-300  # an error of zero is none, also where zero is allowed
 HUGE = 1e150  # times what is allowed: its square is finite
-SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
+SAFETY = 0.9
+SHRINK = 0.2
+GROW = 10.0
 
 
 class Tolerance(Module):
@@ -32,13 +35,13 @@ class Tolerance(Module):
     by_unit: bool = eqx.field(static=True)
 
     @classmethod
-    def at(cls, rtol: np.ndarray, atol: np.ndarray | None, params: Any) -> "Tolerance":
+    def at(cls, rtol: np.ndarray, atol: np.ndarray | None, params: PyTree) -> "Tolerance":
         """For a run from these parameters; `atol` None looks at their sizes."""
         if atol is not None:
             return cls(rtol, atol, False)
         return cls(rtol, np.asarray(ABSOLUTE * _smallest_layer(params)), True)
 
-    def ratio(self, net: Net, params, candidate, error) -> Any:
+    def ratio(self, net: Net, params: PyTree, candidate: PyTree, error: PyTree) -> jax.Array:
         """The largest error of a unit over what is allowed; infinite if a step overflowed."""
         allowed = jax.tree.map(
             lambda p, c, a: self.rtol * jnp.maximum(jnp.abs(p), jnp.abs(c)) + a + TINY,
@@ -51,7 +54,7 @@ class Tolerance(Module):
         finite = jnp.all(jnp.stack(leaves)) & jnp.isfinite(ratio)
         return jnp.where(finite, ratio, jnp.inf)
 
-    def distance(self, net: Net, params, before, anchor) -> Any:
+    def distance(self, net: Net, params: PyTree, before: PyTree, anchor: PyTree) -> jax.Array:
         """The largest change of a parameter since the anchor, in units of the tolerance.
 
         A tiny unit's is in its own, since it may still grow; one that shrinks towards zero would
@@ -67,13 +70,13 @@ class Tolerance(Module):
         )
         return jnp.max(jnp.stack(jax.tree.leaves(units)))
 
-    def _absolute(self, net: Net, params) -> Any:
+    def _absolute(self, net: Net, params) -> PyTree:
         if not self.by_unit:
             return jax.tree.map(lambda p: self.atol, params)
         sizes = unit_sizes(net, params)
         return jax.tree.map(lambda size: jnp.minimum(self.atol, ABSOLUTE * size), sizes)
 
-    def _absolute_unless_shrinking(self, net: Net, params, before, anchor) -> Any:
+    def _absolute_unless_shrinking(self, net: Net, params, before, anchor) -> PyTree:
         least = self._absolute(net, params)
         if not self.by_unit:
             return least
@@ -85,7 +88,9 @@ class Tolerance(Module):
         )
 
 
-def first_size(field: Callable[[Any], Any], tolerance: Tolerance, net: Net, params) -> Any:
+def first_size(
+    field: Callable[[Any], Any], tolerance: Tolerance, net: Net, params: PyTree
+) -> jax.Array:
     """A first step on which the parameters and the field change by a hundredth at most."""
     speed = field(params)
     zeros = jax.tree.map(jnp.zeros_like, params)
@@ -101,11 +106,12 @@ def next_size(dt, ratio, order: int) -> tuple[Any, Any]:
     """Is a step kept, and how long is the next one?"""
     keep = ratio < 1
     factor = SAFETY * ratio ** (-1 / order)
-    low, high = jnp.where(keep, 1.0, SHRINK), jnp.where(keep, GROW, SAFETY)
+    low = jnp.where(keep, 1.0, SHRINK)
+    high = jnp.where(keep, GROW, SAFETY)
     return keep, dt * jnp.clip(factor, low, high)
 
 
-def _largest(errors) -> Any:
+def _largest(errors) -> jax.Array:
     """The largest root mean square of a row or column: a unit is not lost among many others."""
     squares = [leaf * leaf for leaf in jax.tree.leaves(errors) if leaf.size]
     means = [

@@ -36,15 +36,17 @@ def two_layer_solver(system: System, weight_decay, params, rates) -> Callable[[A
     by_unit = jnp.zeros(hidden).at[: s.size].set(s)
     G = system.problem.theta_gradient(params["W1"] @ params["W2"]) @ Pt.T
     W1 = params["W1"] @ Q
-    scaled, same = rates * W1, jnp.eye(outputs, hidden)
+    scaled = rates * W1
+    same = jnp.eye(outputs, hidden)
     decay = 0.0 if weight_decay is None else 2 * weight_decay
-    units, labels = jnp.eye(hidden), jnp.eye(outputs)
+    units = jnp.eye(hidden)
+    labels = jnp.eye(outputs)
 
-    def couple(first) -> Any:
+    def couple(first) -> jax.Array:
         """Of a move of W1, what W2 feels."""
         return (scaled.T @ (first @ same.T)) * by_output[None, :] + first.T @ G
 
-    def coupled(second) -> Any:
+    def coupled(second) -> jax.Array:
         """The transpose."""
         return ((scaled @ second) @ same) * by_unit[None, :] + G @ second.T
 
@@ -63,9 +65,10 @@ def two_layer_solver(system: System, weight_decay, params, rates) -> Callable[[A
         schur = (schur - crossed - crossed.transpose(2, 3, 0, 1)).reshape((hidden * outputs,) * 2)
         root = jnp.linalg.cholesky(schur, symmetrize_input=False)
 
-        def solve(b) -> Any:
+        def solve(b) -> jax.Array:
             whole = shaped(b)
-            first, second = whole["W1"] @ Q, Q.T @ whole["W2"] @ Pt.T
+            first = whole["W1"] @ Q
+            second = Q.T @ whole["W2"] @ Pt.T
             alone = inverse * first
             rest = jax.scipy.linalg.cho_solve((root, True), (second - couple(alone)).ravel())
             rest = rest.reshape(hidden, outputs)

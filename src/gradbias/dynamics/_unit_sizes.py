@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from ..nets import MLP, ChainNet, Diagonal, Net
+from ..numerics.types import PyTree
 
 
-def unit_sizes(net: Net, params) -> Any:
+def unit_sizes(net: Net, params) -> PyTree:
     """For every parameter the root mean square of the smallest unit it is part of.
 
     Infinite where nothing is known: in nets whose units are not known, and for units of exact
@@ -47,12 +48,12 @@ def _in_chain(layers: list[Any], biases: dict[int, Any]) -> list[Any]:
     return [jnp.minimum(enters[:, None], leaves[None, :]) for enters, leaves in pairs]
 
 
-def _rms(matrix, axis: int) -> Any:
+def _rms(matrix, axis: int) -> jax.Array:
     """Along one axis; divided by the largest first, since squares of 1e-200 are zero."""
     largest = jnp.max(jnp.abs(matrix), axis=axis, keepdims=True, initial=0.0)
     scaled = matrix / jnp.where(largest > 0, largest, 1.0)
     return jnp.squeeze(largest, axis) * jnp.sqrt(jnp.mean(scaled * scaled, axis=axis))
 
 
-def _or_infinite(sizes) -> Any:
+def _or_infinite(sizes) -> jax.Array:
     return jnp.where(sizes > 0, sizes, jnp.inf)

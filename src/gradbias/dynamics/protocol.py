@@ -14,6 +14,7 @@ from ..nets import Net
 from ..nets.base import as_matrix
 from ..numerics.linalg import spectral_bound
 from ..numerics.pytrees import Module, Value
+from ..numerics.types import Integer, Number, PyTree
 from ..problems import Problem
 
 # How a state came to rest; RUNNING means that it has not, and STIFF that `Stepper.when_stiff` is to
@@ -61,7 +62,7 @@ class Gap(Module):
         """Does nobody know how low the loss can get? A small value then says nothing."""
         return self.computable and self.excess is None and self.least is None
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Any, net: Any, params: PyTree) -> jax.Array:
         if not self.computable:
             return jnp.asarray(jnp.inf)
         if self.excess is None:
@@ -69,7 +70,7 @@ class Gap(Module):
         theta = net.predictor(params)
         return self.excess(theta[:, None] if theta.ndim == 1 else theta)
 
-    def _above(self, loss) -> Any:
+    def _above(self, loss) -> jax.Array:
         if self.least is None:
             return loss
         above = loss - self.least
@@ -95,13 +96,15 @@ class System(Module):
     tally: Callable[[Any, Any, Any], dict[str, Any]] | None
     growth: Any = None
 
-    def add(self, sums: dict[str, Any], params, grads, lr) -> dict[str, Any]:
+    def add(
+        self, sums: dict[str, Any], params: PyTree, grads: PyTree, lr: Number
+    ) -> dict[str, Any]:
         """The sums after one more step."""
         if self.tally is None:
             return sums
         return jax.tree.map(jnp.add, sums, self.tally(params, grads, lr))
 
-    def add_slope(self, slopes, params, time) -> Any:
+    def add_slope(self, slopes: PyTree, params: PyTree, time: Number) -> Any:
         """The sum of slopes after a step that takes so much time (jax-level).
 
         Of the loss in the predictor, times what it meets in the other factors if that is not left
@@ -132,16 +135,18 @@ class Stepper(Module):
         """What goes on with a state, and its memory, that this one left with the code STIFF."""
         return self
 
-    def batch(self, system: System, step) -> Any:
+    def batch(self, system: System, step: Integer) -> Any:
         """What one step sees of the data; None for all of it (jax-level)."""
         return None
 
     @abc.abstractmethod
-    def begin(self, system: System, params) -> Any:
+    def begin(self, system: System, params: PyTree) -> Any:
         """The memory at clock 0 (jax-level)."""
 
     @abc.abstractmethod
-    def advance(self, system: System, state: State, start, target, drive, goal) -> State:
+    def advance(
+        self, system: System, state: State, start: PyTree, target: Number, drive: Any, goal: Number
+    ) -> State:
         """Move a state to `target`, or until it stops on its own (jax-level).
 
         Args:
@@ -177,7 +182,7 @@ class Dynamics(Value):
         """Raise a ValueError if a run up to the clock `limit` is not possible."""
 
     @abc.abstractmethod
-    def stepper(self, params, key: int) -> Stepper:
+    def stepper(self, params: PyTree, key: int) -> Stepper:
         """The compiled half, for a run that starts at these (full) parameters."""
 
     @abc.abstractmethod
@@ -195,7 +200,7 @@ class Dynamics(Value):
         return False
 
     @abc.abstractmethod
-    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+    def drive(self, clock: float, memory: PyTree, calls: int, limit: float) -> tuple[Any, float]:
         """What a stretch needs, and the clock up to which it serves.
 
         Args:

@@ -63,7 +63,8 @@ def balanced(
 
 
 def _predictor(net: Rank1 | TwoLayer | Deep, theta0: ArrayLike) -> np.ndarray:
-    d, k = net.chain[0], net.chain[-1]
+    d = net.chain[0]
+    k = net.chain[-1]
     theta = checks.array("theta0", theta0, ndim=(1, 2) if k == 1 else (2,))
     theta = checks.shaped("theta0", theta, (d, k)[: theta.ndim]).reshape(d, k)
     if not np.isfinite(norm(theta)):
@@ -103,7 +104,8 @@ def _basis(net: TwoLayer | Deep, problem: QuadraticProblem | None) -> np.ndarray
             "problem must have a row space (Regression or Population), "
             f"got {type(problem).__name__}"
         )
-    d, k = net.chain[0], net.chain[-1]
+    d = net.chain[0]
+    k = net.chain[-1]
     if (problem.d, problem.k) != (d, k):
         raise ValueError(
             f"problem must have d = {d} inputs and k = {k} outputs like the net, "

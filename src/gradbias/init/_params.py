@@ -12,7 +12,7 @@ Params = dict[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
 
 
-def is_net(net: Any) -> None:
+def is_net(net: object) -> None:
     """Refuse what is not a net."""
     if not isinstance(net, Net):
         raise ValueError(f"net must be a net of gradbias, got {type(net).__name__} {net!r:.80}")
@@ -38,7 +38,11 @@ def biases_of(net: Net) -> frozenset[str]:
 
 
 def each(
-    what: str, value: Any, shapes: Shapes, optional: frozenset[str], at_least: float | None = None
+    what: str,
+    value: float | Mapping[str, float],
+    shapes: Shapes,
+    optional: frozenset[str],
+    at_least: float | None = None,
 ) -> dict[str, float]:
     """One number for each parameter, from a number or a {name: number}.
 

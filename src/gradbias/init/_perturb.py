@@ -31,7 +31,8 @@ def perturb(net: Net, params: Mapping[str, ArrayLike], delta: float) -> Params:
             + (f"depth {net.depth}" if isinstance(net, Rank1) else type(net).__name__)
         )
     start = given(net, params)
-    pairs, factors = net.depth - 1, 2 * net.depth - 1
+    pairs = net.depth - 1
+    factors = 2 * net.depth - 1
     delta = checks.number("delta", delta, above=-pairs / factors)
     growth = np.sqrt((factors * delta + pairs) / _norm_ratios(start))
     shrink = growth ** (-pairs / factors)

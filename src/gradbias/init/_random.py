@@ -84,7 +84,9 @@ def standard(net: Net, key: int, stream: str, uniform: bool = False) -> Params:
     """Entries of mean 0 and variance 1 for every parameter."""
     if not isinstance(uniform, bool):
         raise ValueError(f"uniform must be True or False, got {uniform!r:.80}")
-    rng, shapes, biases = generator(key, stream), shapes_of(net), biases_of(net)
+    rng = generator(key, stream)
+    shapes = shapes_of(net)
+    biases = biases_of(net)
     root = math.sqrt(3)
     draws: Params = {}
     # Biases last: the weights are then the same draws with biases and without.

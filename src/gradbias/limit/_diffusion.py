@@ -29,7 +29,7 @@ from ._reasons import KINK, LOST_RANK, STEP_TOO_LARGE
 REST = 1e-13  # of ‖x‖: a step that moves a point by less does not move it
 
 
-class Memory(eqx.Module):
+class DiffusionMemory(eqx.Module):
     """What does not change along a run: what can be fitted, and Φ of the start."""
 
     ground: Ground
@@ -47,15 +47,18 @@ class LimitDiffusionStepper(Stepper):
     weight_decay: Any
     dense: bool = eqx.field(static=True, default=False)
 
-    def begin(self, system: System, params) -> Memory:
+    def begin(self, system: System, params) -> DiffusionMemory:
         place = ground(system.problem, system.net, self.dense)
         target = place.target(system.problem, system.net, params)
         landed = land(target, ravel_pytree(params)[0], self.rank)
         rests = self._rests(system, target, landed)
-        return Memory(place, landed, jnp.where(landed.arrived & rests, AT_REST, landed.code))
+        return DiffusionMemory(
+            place, landed, jnp.where(landed.arrived & rests, AT_REST, landed.code)
+        )
 
     def advance(self, system: System, state: State, start, target, drive, goal) -> State:
-        memory, (flat, shaped) = state.memory, ravel_pytree(state.params)
+        memory = state.memory
+        flat, shaped = ravel_pytree(state.params)
         loss = memory.ground.target(system.problem, system.net, state.params)
         spread = self.noise.spread(system.problem)
         shape = spread.size(system.problem, system.net, state.params)
@@ -79,7 +82,8 @@ class LimitDiffusionStepper(Stepper):
 
     def _step(self, system: System, loss: Target, spread: Spread, rank, flat, z) -> tuple[Any, Any]:
         """The next point, and RUNNING or why there is none."""
-        space, params = space_of(loss, flat, rank), loss.point(flat)
+        space = space_of(loss, flat, rank)
+        params = loss.point(flat)
         kick = ravel_pytree(spread.kick(system.problem, system.net, params, z))[0]
         drift = tangent_drift(loss, flat, space, self._sigma(system, spread, params, z.shape))
         move = jnp.sqrt(self.dt) * space.tangent(kick) + self.dt * drift
@@ -96,10 +100,12 @@ class LimitDiffusionStepper(Stepper):
         still = length(move) <= REST * size(flat)
         return jnp.where(still, flat, new), jnp.where(still, RUNNING, code)
 
-    def _rests(self, system: System, loss: Target, landed: Landed) -> Any:
+    def _rests(self, system: System, loss: Target, landed: Landed) -> jax.Array:
         """Is all that one step may do at the first point below rounding?"""
-        flat, spread = landed.point, self.noise.spread(system.problem)
-        space, params = space_of(loss, flat, landed.rank), loss.point(flat)
+        flat = landed.point
+        spread = self.noise.spread(system.problem)
+        space = space_of(loss, flat, landed.rank)
+        params = loss.point(flat)
         shape = spread.size(system.problem, system.net, params)
         sigma = self._sigma(system, spread, params, shape)
         drift = self.dt * length(tangent_drift(loss, flat, space, sigma))

@@ -1,7 +1,6 @@
 """How noise moves a point along the manifold (jax-level)."""
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 
 from .._manifold.covariance import Sigma
@@ -11,7 +10,7 @@ from .._manifold.third_derivative import pulled, rows_as_pairs, twice_sums
 from ..noise import FreshSpread, SampleSpread, Spread
 
 
-def normal_drift(target: Target, flat, space: NormalSpace, covariance) -> Any:
+def normal_drift(target: Target, flat, space: NormalSpace, covariance) -> jax.Array:
     """−½ P T[L_H⁻¹(Σ)] of a residual, for noise across the manifold only.
 
     Args:
@@ -24,7 +23,7 @@ def normal_drift(target: Target, flat, space: NormalSpace, covariance) -> Any:
     return -space.tangent(pulled(target, flat, (space.images @ K) @ space.basis))
 
 
-def tangent_drift(target: Target, flat, space: NormalSpace, sigma: Sigma) -> Any:
+def tangent_drift(target: Target, flat, space: NormalSpace, sigma: Sigma) -> jax.Array:
     """−½ P T[L_H⁻¹(QΣQ)] − P T[H⁺QΣP]: all of the drift but what a retraction supplies."""
     products = sigma.rows(space.basis)
     covariance = products @ space.basis.T
@@ -45,7 +44,7 @@ def tangent_drift(target: Target, flat, space: NormalSpace, sigma: Sigma) -> Any
     return -space.tangent(normal / 2 + mixed)
 
 
-def covariance_of_data(problem, spread: Spread, misfit, images) -> Any:
+def covariance_of_data(problem, spread: Spread, misfit, images) -> jax.Array:
     """Σ in the coordinates of the normal space, for noise in the data under squared loss.
 
     Every stochastic gradient is then Jᵀ times something: Σ has no part along the manifold.
@@ -72,12 +71,12 @@ def covariance_of_data(problem, spread: Spread, misfit, images) -> Any:
     return 2 * problem.weight * total
 
 
-def _weighed(root, columns) -> Any:
+def _weighed(root, columns) -> jax.Array:
     if jnp.ndim(root) == 2:
         return root @ columns
     return root * (columns - jnp.mean(columns, axis=0, keepdims=True))
 
 
-def _gram(columns) -> Any:
+def _gram(columns) -> jax.Array:
     flat = columns.reshape(-1, columns.shape[-1])
     return flat.T @ flat

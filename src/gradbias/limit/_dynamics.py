@@ -10,6 +10,7 @@ from ..dynamics.protocol import Dynamics, Stepper
 from ..nets import MLP, LinearNet, Net
 from ..noise import DataNoise, LabelNoise, Noise, Replay
 from ..numerics import checks, counter_rng
+from ..numerics.types import PyTree
 from ..problems import Population, Problem, Regression
 from ._diffusion import LimitDiffusionStepper, default_step
 from ._flow import LimitFlowStepper
@@ -123,7 +124,7 @@ class Limit(Dynamics):
                 "noise in the data may diffuse along the manifold"
             )
 
-    def stepper(self, params, key: int) -> Stepper:
+    def stepper(self, params: PyTree, key: int) -> Stepper:
         if self.dt is None:
             assert isinstance(self.noise, DataNoise)
             return LimitFlowStepper(self.noise, self.rtol, self.rank, None)
@@ -133,7 +134,7 @@ class Limit(Dynamics):
     def in_basis(self, basis: np.ndarray) -> None:
         return None
 
-    def drive(self, clock: float, memory: Any, calls: int, limit: float) -> tuple[Any, float]:
+    def drive(self, clock: float, memory: PyTree, calls: int, limit: float) -> tuple[Any, float]:
         if self.dt is None:
             return memory.taken + calls, np.inf
         return None, clock + calls

@@ -8,15 +8,14 @@ reached at finite outputs (a hinge), rises again (squares, soft labels) or stops
 taken for such a loss.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._manifold.normal_space import length
 from .._manifold.target import Target
-from ..nets import MLP
+from ..nets import MLP, Net
+from ..numerics.types import Array
 from ..problems import Samples
 
 FACTORS = 2.0 ** np.arange(-10, 20.5, 0.5)  # of the outputs
@@ -25,10 +24,13 @@ SEEN = 2  # factors with so small a slope that is no zero; a hinge has none, its
 LEFT = 1e-3  # of the loss at the first factor: what may be left of it at the last
 SAME = 1e-12  # of the largest output: rounding
 TIMES = (2.0, 1024.0)  # of the parameters, at which outputs are compared
-ROUNDS, STEPS, STEP = 6, 400, 0.05  # of the search; a step in parts of ‖x‖
+# of the search; a step in parts of ‖x‖
+ROUNDS = 6
+STEPS = 400
+STEP = 0.05
 
 
-def has_no_minimum(target: Target, flat) -> Any:
+def has_no_minimum(target: Target, flat) -> jax.Array:
     """Is a point found from which a path leads to the infimum, which is then not reached?
 
     Any such point will do, so that it is looked for by coarse steps down the gradient: they go on
@@ -57,18 +59,18 @@ def has_no_minimum(target: Target, flat) -> Any:
     return jax.lax.while_loop(unfinished, round_of_steps, first)[2]
 
 
-def _down(target: Target, point, step) -> Any:
+def _down(target: Target, point, step) -> jax.Array:
     """A step down the gradient, of this part of ‖x‖."""
     slope = target.gradient(point)
     steepness = length(slope)
     return point - step * length(point) / jnp.where(steepness > 0, steepness, 1.0) * slope
 
 
-def _outputs(target: Target, problem: Samples, net: Any, flat) -> Any:
+def _outputs(target: Target, problem: Samples, net: Net, flat) -> Array:
     return net(target.point(flat), jnp.asarray(problem.X)).reshape(np.shape(problem.Y))
 
 
-def _falls_for_ever(problem: Samples, outputs) -> Any:
+def _falls_for_ever(problem: Samples, outputs) -> jax.Array:
     """Along its own outputs, does the loss of every sample fall to zero and never reach it?"""
 
     def along(output, y):
@@ -86,7 +88,7 @@ def _falls_for_ever(problem: Samples, outputs) -> Any:
     return jnp.all(small >= SEEN) & infimum
 
 
-def _scales(target: Target, problem: Samples, net: Any, flat, outputs) -> Any:
+def _scales(target: Target, problem: Samples, net: Net, flat, outputs) -> jax.Array:
     """Is there a group of parameters whose scaling scales all outputs?"""
 
     def scaled(group):
@@ -102,14 +104,15 @@ def _scales(target: Target, problem: Samples, net: Any, flat, outputs) -> Any:
     return jnp.any(jax.lax.map(scaled, jnp.asarray(_groups(target, net, outputs))))
 
 
-def _groups(target: Target, net: Any, outputs) -> np.ndarray:
+def _groups(target: Target, net: Net, outputs) -> np.ndarray:
     """(groups, D): the last layer of an MLP; else all parameters, each array, or the last ones."""
     names = jax.tree.unflatten(target.structure, range(len(target.shapes)))
     if isinstance(net, MLP):
         last = len(net.dims) - 1
         kept = [{names[name] for name in (f"W{last}", f"b{last}") if name in names}]
     else:
-        many, k = range(len(target.shapes)), int(np.prod(outputs.shape[1:], dtype=int))
+        many = range(len(target.shapes))
+        k = int(np.prod(outputs.shape[1:], dtype=int))
         ends = {i for i, shape in enumerate(target.shapes) if shape and shape[-1] == k}
         kept = [set(many), *({i} for i in many), ends]
     rows = [

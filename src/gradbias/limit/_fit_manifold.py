@@ -11,6 +11,7 @@ from .._manifold.residuals import Residuals
 from .._manifold.target import Target
 from ..nets import LinearNet, Net
 from ..nets.base import as_matrix
+from ..numerics.types import Array
 from ..problems import Regression, Samples
 from ..problems._population import Fresh
 from ..theory.manifold._on_manifold import DENSE
@@ -26,7 +27,7 @@ class FreshResiduals(eqx.Module):
     problem: Any
     net: Any
 
-    def __call__(self, params) -> Any:
+    def __call__(self, params) -> Array:
         error = self.problem.standardised(as_matrix(self.net.predictor(params)))
         return jnp.sqrt(2.0 * jnp.asarray(self.problem.weight)) * error
 
@@ -37,7 +38,7 @@ class AnyLoss(eqx.Module):
     problem: Any
     net: Any
 
-    def __call__(self, params) -> Any:
+    def __call__(self, params) -> jax.Array:
         return self.problem.net_loss(self.net, params)
 
 
@@ -101,9 +102,10 @@ def ground(problem, net: Net, dense: bool = False) -> Ground:
     return Ground((_projected if isinstance(net, LinearNet) else _averaged)(problem))
 
 
-def _projected(problem: Regression) -> Any:
+def _projected(problem: Regression) -> jax.Array:
     """The part of the labels in the column space of X: all that a linear predictor can fit."""
-    X, Y = jnp.asarray(problem.X), jnp.asarray(problem.labels)
+    X = jnp.asarray(problem.X)
+    Y = jnp.asarray(problem.labels)
     U, s, _ = jnp.linalg.svd(X, full_matrices=False)
     kept = s > s[0] * max(X.shape) * np.finfo(np.float64).eps
     U = jnp.where(kept[None, :], U, 0.0)
@@ -111,13 +113,14 @@ def _projected(problem: Regression) -> Any:
     return Y - _outside(U, _outside(U, Y))
 
 
-def _outside(U, Y) -> Any:
+def _outside(U, Y) -> jax.Array:
     return Y - U @ (U.T @ Y)
 
 
-def _averaged(problem: Regression) -> Any:
+def _averaged(problem: Regression) -> jax.Array:
     """The mean label of equal inputs: no function of the input fits more."""
-    X, Y = jnp.asarray(problem.X), jnp.asarray(problem.labels)
+    X = jnp.asarray(problem.X)
+    Y = jnp.asarray(problem.labels)
 
     def mean(x):
         same = jnp.all(x[None, :] == X, axis=1).astype(Y.dtype)

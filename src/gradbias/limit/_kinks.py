@@ -1,7 +1,5 @@
 """Where the Hessian of a loss jumps (jax-level)."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,7 @@ HALVINGS = 24  # of the segment: what is smooth changes by 6e-8 of what it does 
 JUMP = 1e-3  # of the Hessian: a larger change over so short a way is a jump
 
 
-def jumps(target: Target, one, other) -> Any:
+def jumps(target: Target, one, other) -> jax.Array:
     """Is there a kink between two points? By bisection for the steepest change of a product Hv.
 
     Args:

@@ -11,15 +11,20 @@ from .._manifold.gradient_flow import Flowing, flow_until, start
 from .._manifold.normal_space import NormalSpace, length, mismatch
 from .._manifold.target import Target
 from ..dynamics.protocol import RUNNING
+from ..numerics.types import Number
 from ._escape import has_no_minimum
 from ._kinks import jumps
 from ._rank import directions, is_clear, largest, space_of
 from ._reasons import KINK, NO_MINIMUM, NOT_FINITE, NOT_FITTED, OUTWARDS, TOO_SLOW, UNCLEAR_RANK
 
 RTOL = 1e-10  # of a step of the flow
-NEAR_SQUARES, NEAR_LOSS = 1e-6, 1e-7  # of ‖x‖: where the flow ends and Newton steps begin
+# of ‖x‖: where the flow ends and Newton steps begin
+NEAR_SQUARES = 1e-6
+NEAR_LOSS = 1e-7
 STILL = 1e-40  # of ‖x‖ in a unit of the flow's time: it does not get anywhere
-STAGE, MOST = 2000, 100_000  # steps between two looks at the distance, and in all
+# steps between two looks at the distance, and in all
+STAGE = 2000
+MOST = 100_000
 REACHED = 1e-9  # of ‖x‖: a last Newton step below this means that the manifold is reached
 TINY = float(np.finfo(np.float64).tiny)
 EXACT = 1e-13  # the same for a retraction, where convergence is free
@@ -42,12 +47,12 @@ class Landed(NamedTuple):
     code: Any
 
     @property
-    def arrived(self) -> Any:
+    def arrived(self) -> jax.Array:
         """Is it a point of the manifold?"""
         return self.code == RUNNING
 
 
-def land(target: Target, flat, rank: Any = None) -> Landed:
+def land(target: Target, flat, rank: "Number | None" = None) -> Landed:
     """Φ(flat), by gradient flow and a few Newton steps at its end.
 
     Args:
@@ -91,14 +96,14 @@ def land(target: Target, flat, rank: Any = None) -> Landed:
     return Landed(jnp.where(code == RUNNING, landed.point, point), landed.rank, code)
 
 
-def _finite(point, otherwise) -> Any:
+def _finite(point, otherwise) -> jax.Array:
     return jnp.where(jnp.all(jnp.isfinite(point)), point, otherwise)
 
 
-def _flattens(target: Target, first, last) -> Any:
+def _flattens(target: Target, first, last) -> jax.Array:
     """Has a flow gone outwards, to where the loss hardly curves? It may seek infinity."""
 
-    def curvature(point) -> Any:
+    def curvature(point) -> jax.Array:
         slope = target.gradient(point)
         unit = slope / jnp.where(length(slope) > 0, length(slope), 1.0)
         return length(target.hessian_product(point, unit))
@@ -106,11 +111,11 @@ def _flattens(target: Target, first, last) -> Any:
     return (curvature(last) < FLAT * curvature(first)) & (length(last) > length(first))
 
 
-def _smooth_or_kink(target: Target, flow: Flowing, otherwise: int) -> Any:
+def _smooth_or_kink(target: Target, flow: Flowing, otherwise: int) -> jax.Array:
     """KINK where there is one next to a flow that ran out of steps."""
     point = flow.state[0]
 
-    def look() -> Any:
+    def look() -> jax.Array:
         probe = jnp.asarray(np.random.default_rng(2).standard_normal(point.size))
         away = BESIDE * size(point) / length(probe) * probe
         return jnp.where(jumps(target, point - away, point + away), KINK, otherwise)
@@ -156,7 +161,7 @@ def retract(target: Target, flat, space: NormalSpace, rank, reach) -> tuple[Any,
         reach: how far a point of the manifold may be; one farther off is not the one that is meant.
     """
 
-    def stands(point, step) -> Any:
+    def stands(point, step) -> jax.Array:
         # A normal line that misses the manifold has a lowest point, too: there the step vanishes,
         # and the gradient does not.
         flat_there = length(target.gradient(point)) <= REACHED * largest(space, rank) * size(point)
@@ -186,22 +191,22 @@ def _newton(target: Target, flat, space_at: Callable[[Any], NormalSpace], skip) 
     return point, step
 
 
-def size(flat) -> Any:
+def size(flat) -> jax.Array:
     """‖x‖, to which distances are compared; 1 for zero."""
     norm = length(flat)
     return jnp.where(norm > 0, norm, 1.0)
 
 
-def _relative(error, size) -> Any:
+def _relative(error, size) -> jax.Array:
     """error/size, and 0 for 0/0."""
     return jnp.where(error > 0, error / jnp.where(size > 0, size, TINY), 0.0)
 
 
-def _ratio(length, speed) -> Any:
+def _ratio(length, speed) -> jax.Array:
     return jnp.where(speed > 0, length / jnp.where(speed > 0, speed, 1.0), 1.0)
 
 
-def _smallest(target: Target, flat) -> Any:
+def _smallest(target: Target, flat) -> jax.Array:
     """The root mean square of the smallest array that is not zero: small inits need it."""
     ends = np.cumsum([int(np.prod(shape)) for shape in target.shapes])[:-1]
     parts = [part for part in jnp.split(flat, ends) if part.size]

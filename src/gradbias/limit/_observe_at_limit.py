@@ -1,13 +1,12 @@
 """Observables at the end of gradient flow: SGD itself is a distance of order √lr off Γ."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..numerics.precision import to_numpy
+from ..numerics.types import PyTree
 from ..observe import Observable
 from ..observe.base import Measurement
 from ._fit_manifold import Ground, ground
@@ -30,7 +29,7 @@ class AtLimit(Observable):
     def bind(self, problem, net) -> Measurement:
         return _Bound(self.inner.bind(problem, net), to_numpy(_ground(problem, net)))
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem, net, params) -> PyTree:
         return _Bound(self.inner, ground(problem, net))(problem, net, params)
 
 
@@ -38,7 +37,7 @@ class _Bound(eqx.Module):
     measure: Measurement
     ground: Ground
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem, net, params) -> PyTree:
         target = self.ground.target(problem, net, params)
         landed = land(target, ravel_pytree(params)[0])
         value = self.measure(problem, net, target.point(landed.point))

@@ -30,10 +30,10 @@ class OutputLoss(eqx.Module):
         """k, the number of outputs of a sample."""
         return int(np.prod(np.shape(self.problem.Y)[1:], dtype=int))
 
-    def __call__(self, params) -> Any:
+    def __call__(self, params) -> jax.Array:
         return self.problem.net_loss(self.net, params)
 
-    def rows(self, point: Callable[[Any], Any], flat) -> Any:
+    def rows(self, point: Callable[[Any], Any], flat) -> jax.Array:
         """J (n·k, D) with JᵀJ = Σ_i J_iᵀB_iJ_i: on the manifold, the Hessian."""
 
         def of_sample(sample):
@@ -43,7 +43,7 @@ class OutputLoss(eqx.Module):
         X, Y = self._samples()
         return jax.vmap(of_sample)((X, Y)).reshape(-1, flat.size)
 
-    def third(self, point: Callable[[Any], Any], flat, left, right) -> Any:
+    def third(self, point: Callable[[Any], Any], flat, left, right) -> jax.Array:
         """T[M], the third derivative of L along Σ_j left_j right_jᵀ, up to its normal part.
 
         Along the manifold the Hessian is JᵀBJ, so that this is the gradient of ⟨JᵀBJ, M⟩: of one
@@ -83,7 +83,7 @@ class OutputLoss(eqx.Module):
 
         return f(flat), jax.jacrev(f)(flat)
 
-    def _curvature(self, outputs, y) -> Any:
+    def _curvature(self, outputs, y) -> jax.Array:
         """B of a sample, (k, k)."""
 
         def loss(f):
@@ -92,7 +92,7 @@ class OutputLoss(eqx.Module):
         return jax.hessian(loss)(outputs) / self.problem.n
 
 
-def _root(B) -> Any:
+def _root(B) -> jax.Array:
     """C with CᵀC = B; what B has of negative or vanishing curvature is left out."""
     values, vectors = jnp.linalg.eigh((B + B.T) / 2)
     # The root of rounding would be 1e-8.

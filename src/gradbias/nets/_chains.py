@@ -9,6 +9,7 @@ import equinox as eqx
 from .._generators.mixing import pair
 from .._generators.symmetry import Symmetry
 from ..numerics import checks
+from ..numerics.types import PyTree
 from .base import ChainNet, Shapes
 
 
@@ -40,7 +41,7 @@ class TwoLayer(ChainNet):
     def symmetries(self) -> dict[str, Symmetry]:
         return seams(["W1", "W2"])
 
-    def factors(self, params) -> list[Any]:
+    def factors(self, params: PyTree) -> list[Any]:
         return [params["W1"], params["W2"]]
 
     def from_factors(self, factors: list[Any]) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class Deep(ChainNet):
     def symmetries(self) -> dict[str, Symmetry]:
         return seams([f"W{i}" for i in range(1, len(self.dims))])
 
-    def factors(self, params) -> list[Any]:
+    def factors(self, params: PyTree) -> list[Any]:
         return [params[f"W{i}"] for i in range(1, len(self.dims))]
 
     def from_factors(self, factors: list[Any]) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Diagonal linear nets."""
 
-from typing import Any
-
 import equinox as eqx
 
 from .._generators.mixing import hyperbolic
 from .._generators.symmetry import Symmetry
 from ..numerics import checks
+from ..numerics.types import Array, PyTree
 from .base import LinearNet, Shapes
 
 
@@ -28,6 +27,7 @@ class Diagonal(LinearNet):
     def symmetries(self) -> dict[str, Symmetry]:
         return {"u-v": hyperbolic("u", "v")}
 
-    def predictor(self, params) -> Any:
-        u, v = params["u"], params["v"]
+    def predictor(self, params: PyTree) -> Array:
+        u = params["u"]
+        v = params["v"]
         return u * u - v * v

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 
+from ..numerics.types import Array, PyTree
 from .base import LinearNet, Net, Shapes
 
 
@@ -14,7 +16,7 @@ class FunctionLinear(LinearNet):
     function: Callable[[Any], Any] = eqx.field(static=True)
     layout: tuple[tuple[str, tuple[int, ...]], ...] | None = eqx.field(static=True)
 
-    def predictor(self, params) -> Any:
+    def predictor(self, params: PyTree) -> Array:
         return self.function(params)
 
     def shapes(self) -> Shapes | None:
@@ -27,7 +29,7 @@ class FunctionNet(Net):
     function: Callable[[Any, Any], Any] = eqx.field(static=True)
     layout: tuple[tuple[str, tuple[int, ...]], ...] | None = eqx.field(static=True)
 
-    def __call__(self, params, X) -> Any:
+    def __call__(self, params: PyTree, X: Array) -> jax.Array:
         return self.function(params, X)
 
     def shapes(self) -> Shapes | None:
@@ -58,7 +60,7 @@ def general(
     return FunctionNet(_callable("function", function), _layout(shapes))
 
 
-def _callable(name: str, function: Any) -> Any:
+def _callable(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(function):
         raise ValueError(f"{name} must be a function, got {function!r:.80}")
     return function

@@ -1,7 +1,6 @@
 """Fully connected nets with a non-linearity."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 from .._generators.mixing import pair
 from .._generators.symmetry import Symmetry, neurons
 from ..numerics import checks
+from ..numerics.types import Array, PyTree
 from ._chains import sizes
 from .base import Net, Shapes
 
@@ -62,7 +62,7 @@ class MLP(Net):
                 found[f"hidden{i}"] = neurons(axes, {f"W{i + 1}": 0})
         return found
 
-    def __call__(self, params, X) -> Any:
+    def __call__(self, params: PyTree, X: Array) -> Array:
         act = ACTIVATIONS[self.activation]
         layers = len(self.dims) - 1
         for i in range(1, layers + 1):

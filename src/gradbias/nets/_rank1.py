@@ -3,11 +3,13 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._generators.mixing import pair
 from .._generators.symmetry import Symmetry, rescaling
 from ..numerics import checks
+from ..numerics.types import PyTree
 from .base import ChainNet, Shapes
 
 
@@ -49,11 +51,11 @@ class Rank1(ChainNet):
             found[f"u[{k}]-v[{k}]"] = pair(("u", k), ("v", k))
         return found
 
-    def predictor(self, params) -> Any:
+    def predictor(self, params: PyTree) -> jax.Array:
         overlaps = jnp.sum(params["u"] * params["v"], axis=1)
         return jnp.prod(overlaps) * params["v1"]
 
-    def factors(self, params) -> list[Any]:
+    def factors(self, params: PyTree) -> list[Any]:
         factors = [params["v1"][:, None]]
         for k in range(self.depth - 1):
             factors += [params["u"][k][None, :], params["v"][k][:, None]]

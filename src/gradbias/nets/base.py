@@ -1,10 +1,13 @@
 """What a net is: a map from parameters to a predictor, or from parameters and data to outputs."""
 
 import abc
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
 
 from .._generators.symmetry import Symmetry
 from ..numerics.pytrees import Value
+from ..numerics.types import Array, PyTree
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -16,7 +19,7 @@ class Net(Value):
     """
 
     @abc.abstractmethod
-    def __call__(self, params, X) -> Any:
+    def __call__(self, params: PyTree, X: Array) -> Array:
         """The outputs on the rows of X."""
 
     def shapes(self) -> Shapes | None:
@@ -38,10 +41,10 @@ class LinearNet(Net):
     """
 
     @abc.abstractmethod
-    def predictor(self, params) -> Any:
+    def predictor(self, params: PyTree) -> Array:
         """Θ, (d, k) or (d,)."""
 
-    def __call__(self, params, X) -> Any:
+    def __call__(self, params: PyTree, X: Array) -> Array:
         return X @ as_matrix(self.predictor(params))
 
 
@@ -57,23 +60,31 @@ class ChainNet(LinearNet):
         """The sizes (d, h1, …, k) between which the factors map."""
 
     @abc.abstractmethod
-    def factors(self, params) -> list[Any]:
+    def factors(self, params: PyTree) -> list[Any]:
         """The matrices F1 … FN of these parameters."""
 
     @abc.abstractmethod
     def from_factors(self, factors: list[Any]) -> dict[str, Any]:
         """The parameters whose factors these are."""
 
-    def predictor(self, params) -> Any:
+    def predictor(self, params: PyTree) -> Array:
         return product(self.factors(params))
 
 
-def as_matrix(theta) -> Any:
+@overload
+def as_matrix(theta: np.ndarray) -> np.ndarray: ...
+
+
+@overload
+def as_matrix(theta: Array) -> Array: ...
+
+
+def as_matrix(theta: Array) -> Array:
     """A predictor as a matrix: (d,) becomes (d, 1)."""
     return theta[:, None] if theta.ndim == 1 else theta
 
 
-def product(factors: list[Any]) -> Any:
+def product(factors: list[Any]) -> Array:
     """F1 F2 … FN, multiplied from its narrow end: ten times cheaper with one output."""
     from_right = factors[0].shape[0] >= factors[-1].shape[1]
     rest = list(factors)

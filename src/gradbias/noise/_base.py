@@ -1,14 +1,16 @@
 """What a noise is: to a step, to an SDE, and to whoever wants its covariance."""
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..nets import Net
 from ..numerics.precision import host, require_float64
 from ..numerics.pytrees import Value
+from ..numerics.types import Array, Integer, PyTree
 from ..problems import Batch, Problem
+from ..problems.base import Quadratic
 from ._spread import Spread
 
 
@@ -28,7 +30,7 @@ class Noise(Value):
         """Raise a ValueError if this noise does not fit the problem or a run of `steps` steps."""
 
     @abc.abstractmethod
-    def batch(self, problem, key, step) -> Batch | None:
+    def batch(self, problem: Problem | Quadratic, key: Integer, step: Integer) -> Batch | None:
         """What one step sees of the data; None for all of it (jax-level).
 
         Args:
@@ -38,7 +40,7 @@ class Noise(Value):
         """
 
     @abc.abstractmethod
-    def added(self, key, step, params) -> Any:
+    def added(self, key: Integer, step: Integer, params: PyTree) -> PyTree:
         """What is added to the gradient of one step; None for nothing (jax-level)."""
 
     @abc.abstractmethod
@@ -46,29 +48,29 @@ class Noise(Value):
         """The same noise with inputs written in an orthonormal basis; None if they leave it."""
 
     @abc.abstractmethod
-    def spread(self, problem) -> Spread:
+    def spread(self, problem: Problem | Quadratic) -> Spread:
         """A square root σ of the covariance of one stochastic gradient (jax-level).
 
         It does not change along a run: ask for it once, outside the loop.
         """
 
     @abc.abstractmethod
-    def factor(self, problem: Problem, net: Net, params: Any) -> np.ndarray:
+    def factor(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         """σ as a dense (D, m) matrix with Σ = σσᵀ, in the order of `ravel_pytree(params)`."""
 
     @abc.abstractmethod
-    def covariance(self, problem: Problem, net: Net, params: Any) -> np.ndarray:
+    def covariance(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         """Σ, the (D, D) covariance of one stochastic gradient, without learning rate.
 
         Rows are in the order of `jax.flatten_util.ravel_pytree(params)`: dicts by sorted name.
         """
 
     @host
-    def kick_size(self, problem, net, params) -> tuple[int, ...]:
+    def kick_size(self, problem: Problem | Quadratic, net: Net, params: PyTree) -> tuple[int, ...]:
         """The shape of the normal numbers that `kick` takes."""
         return self.spread(problem).size(problem, net, params)
 
-    def kick(self, problem, net, params, z) -> Any:
+    def kick(self, problem: Problem | Quadratic, net: Net, params: PyTree, z: Array) -> PyTree:
         """σz, shaped like the parameters: of covariance Σ if z is standard normal (jax-level)."""
         require_float64("noise.kick")
         return self.spread(problem).kick(problem, net, params, z)

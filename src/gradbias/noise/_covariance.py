@@ -11,13 +11,14 @@ from jax.flatten_util import ravel_pytree
 from ..nets import Net
 from ..nets.base import as_matrix
 from ..numerics import checks
+from ..numerics.types import PyTree
 from ..problems import Batch, Problem
 from ._spread import Spread, refuse_labels, refuse_nonlinear
 
 LARGEST = 5000  # parameters: a dense covariance then takes 200 MB
 
 
-def checked(problem: Problem, net: Net, params: Any) -> Any:
+def checked(problem: Problem, net: Net, params: PyTree) -> PyTree:
     """The parameters as float64 arrays; a problem and a net that are what they should be."""
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a gradbias problem, got {type(problem).__name__}")
@@ -35,7 +36,7 @@ def checked(problem: Problem, net: Net, params: Any) -> Any:
     }
 
 
-def refuse_size(what: str, params: Any, columns: int | None = None) -> None:
+def refuse_size(what: str, params: PyTree, columns: int | None = None) -> None:
     """Refuse a dense matrix that would not fit."""
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
     if size * (size if columns is None else columns) > LARGEST**2:
@@ -46,7 +47,7 @@ def refuse_size(what: str, params: Any, columns: int | None = None) -> None:
 
 
 def sample_covariance(
-    problem, net: Net, params: Any, weights: np.ndarray | None, labels: np.ndarray | None
+    problem, net: Net, params: PyTree, weights: np.ndarray | None, labels: np.ndarray | None
 ) -> np.ndarray:
     """Gᵀ Cov(w) G + Σ_i E[w_i²] Var(ε_i) S_iᵀS_i.
 
@@ -75,7 +76,7 @@ def _gram(rows: np.ndarray) -> np.ndarray:
     return rows.T @ rows
 
 
-def fresh_covariance(problem, net: Net, params: Any, batch_size: int) -> np.ndarray:
+def fresh_covariance(problem, net: Net, params: PyTree, batch_size: int) -> np.ndarray:
     r"""Of the mean over fresh Gaussian samples, by Isserlis's theorem.
 
     With e = Θ − Θ* and residual r = eᵀx − ε:
@@ -95,7 +96,7 @@ def fresh_covariance(problem, net: Net, params: Any, batch_size: int) -> np.ndar
 
 
 @eqx.filter_jit
-def dense_factor(spread: Spread, problem, net: Net, params, size: tuple[int, ...]) -> Any:
+def dense_factor(spread: Spread, problem, net: Net, params, size: tuple[int, ...]) -> jax.Array:
     """σ, column by column: a kick for every unit vector."""
     count = int(np.prod(size))
     units = jnp.eye(count).reshape(count, *size)
@@ -103,13 +104,13 @@ def dense_factor(spread: Spread, problem, net: Net, params, size: tuple[int, ...
 
 
 @eqx.filter_jit
-def _per_sample(problem, net, params) -> Any:
+def _per_sample(problem, net, params) -> jax.Array:
     """G (n, D): the gradients of the samples' parts of the loss."""
     return jax.vmap(lambda i: _part(problem, net, params, i, None))(jnp.arange(problem.n))
 
 
 @eqx.filter_jit
-def _per_label(problem, net, params) -> Any:
+def _per_label(problem, net, params) -> jax.Array:
     """S (n, k, D): how these gradients move with their labels; exact, the loss is quadratic."""
     still = jnp.zeros(problem.k)
 
@@ -119,7 +120,7 @@ def _per_label(problem, net, params) -> Any:
     return jax.vmap(slope)(jnp.arange(problem.n))
 
 
-def _part(problem, net, params, i, noise) -> Any:
+def _part(problem, net, params, i, noise) -> jax.Array:
     batch = Batch(indices=i[None], label_noise=None if noise is None else noise[None, :])
     # A batch of one counts n times, so that its mean over i is the loss.
     grads = jax.grad(lambda p: problem.net_loss(net, p, batch) / problem.n)(params)

@@ -10,6 +10,7 @@ import numpy as np
 from ..nets import Net
 from ..numerics.counter_rng import normal, stream
 from ..numerics.precision import host, require_float64
+from ..numerics.types import Integer, Number, PyTree
 from ..problems import Batch, Problem
 from ..problems._population import Fresh
 from ._base import Noise
@@ -25,7 +26,7 @@ class DataNoise(Noise):
     """
 
     @abc.abstractmethod
-    def draw(self, key, n: int, k: int = 1) -> tuple[Any, Any]:
+    def draw(self, key: Integer, n: int, k: int = 1) -> tuple[Any, Any]:
         """One draw for n samples with k outputs (jax-level).
 
         Args:
@@ -63,13 +64,13 @@ class DataNoise(Noise):
                 "draws fresh samples, with label noise of its own: use gb.Minibatch(batch_size)"
             )
 
-    def batch(self, problem, key, step) -> Batch:
+    def batch(self, problem: Any, key: Integer, step: Integer) -> Batch:
         key = stream(key, step, type(self).__name__)
         if isinstance(problem, Fresh):
             return self.fresh_batch(problem, key)
         return self.rows_batch(key, problem.n, problem.k)
 
-    def rows_batch(self, key, n: int, k: int) -> Batch:
+    def rows_batch(self, key: Integer, n: int, k: int) -> Batch:
         """A draw from finite data; laws that see few rows do it by their indices."""
         weights, label_noise = self.draw(key, n, k)
         for name, value, need in (("weights", weights, (n,)), ("label noise", label_noise, (n, k))):
@@ -80,7 +81,7 @@ class DataNoise(Noise):
                 )
         return Batch(weights=weights, label_noise=label_noise)
 
-    def fresh_batch(self, problem: Fresh, key) -> Batch:
+    def fresh_batch(self, problem: Fresh, key: Integer) -> Batch:
         """Samples drawn from a Population."""
         inputs, outputs = problem.latent
         size = self._fresh_size()
@@ -89,13 +90,13 @@ class DataNoise(Noise):
         x, y = problem.samples(z[:, outputs:], z[:, :outputs])
         return Batch(x=x, y=y)
 
-    def added(self, key, step, params) -> None:
+    def added(self, key: Integer, step: Integer, params: PyTree) -> None:
         return None
 
     def in_basis(self, basis: np.ndarray) -> "DataNoise | None":
         return self
 
-    def spread(self, problem) -> Spread:
+    def spread(self, problem: Any) -> Spread:
         require_float64("noise.spread")
         if isinstance(problem, Fresh):
             return FreshSpread(self._fresh_size())
@@ -106,7 +107,7 @@ class DataNoise(Noise):
         return SampleSpread(root, jnp.sqrt(_mean_squares(covariance, problem.n) * variance))
 
     @host
-    def factor(self, problem: Problem, net: Net, params: Any) -> np.ndarray:
+    def factor(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         params = checked(problem, net, params)
         self.check(problem, 0)
         spread = self.spread(problem)
@@ -115,7 +116,7 @@ class DataNoise(Noise):
         return np.asarray(dense_factor(spread, problem, net, params, size))
 
     @host
-    def covariance(self, problem: Problem, net: Net, params: Any) -> np.ndarray:
+    def covariance(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         params = checked(problem, net, params)
         self.check(problem, 0)
         refuse_size("covariance", params)
@@ -142,12 +143,12 @@ class DataNoise(Noise):
         return self.fresh
 
 
-def _is_zero(variance: Any) -> bool:
+def _is_zero(variance: "Number | None") -> bool:
     """Is there no label noise at all? A traced variance may be anything."""
-    return variance is None or (type(variance) in (int, float) and variance == 0)
+    return variance is None or (type(variance) in (int, float) and bool(variance == 0))
 
 
-def _mean_squares(covariance: Any, n: int) -> Any:
+def _mean_squares(covariance: "Number | None", n: int) -> Number:
     """E[w²] = 1 + Var(w), (n,) or a number."""
     if covariance is None:
         return 1.0
@@ -156,7 +157,7 @@ def _mean_squares(covariance: Any, n: int) -> Any:
     return 1.0 + jnp.diagonal(jnp.asarray(covariance))
 
 
-def _square_root(covariance: Any) -> Any:
+def _square_root(covariance: Number) -> jax.Array:
     if np.ndim(covariance) == 0:
         return jnp.sqrt(covariance)
     values, vectors = jnp.linalg.eigh(jnp.asarray(covariance))

@@ -10,7 +10,9 @@ from jax.flatten_util import ravel_pytree
 from ..nets import Net
 from ..numerics import checks
 from ..numerics.counter_rng import fold, normal
+from ..numerics.types import Array, Integer, PyTree
 from ..problems import Problem
+from ..problems.base import Quadratic
 from ._covariance import checked, refuse_size
 from ._parameter import ParameterNoise
 from ._spread import Spread
@@ -21,10 +23,10 @@ class IsotropicSpread(Spread):
 
     std: Any
 
-    def size(self, problem, net, params) -> tuple[int, ...]:
+    def size(self, problem: Problem | Quadratic, net: Net, params: PyTree) -> tuple[int, ...]:
         return (sum(jnp.size(leaf) for leaf in jax.tree.leaves(params)),)
 
-    def kick(self, problem, net, params, z) -> Any:
+    def kick(self, problem: Problem | Quadratic, net: Net, params: PyTree, z: Array) -> PyTree:
         return ravel_pytree(params)[1](self.std * z)
 
 
@@ -40,15 +42,15 @@ class Isotropic(ParameterNoise):
     def __init__(self, std: float):
         self.std = np.asarray(checks.number("std", std, at_least=0))
 
-    def draw(self, key, params) -> Any:
+    def draw(self, key: Integer, params: PyTree) -> PyTree:
         leaves, structure = jax.tree.flatten(params)
         drawn = [self.std * normal(fold(key, i), np.shape(leaf)) for i, leaf in enumerate(leaves)]
         return jax.tree.unflatten(structure, drawn)
 
-    def spread(self, problem) -> Spread:
+    def spread(self, problem: Problem | Quadratic) -> Spread:
         return IsotropicSpread(self.std)
 
-    def factor(self, problem: Problem, net: Net, params: Any) -> np.ndarray:
+    def factor(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         params = checked(problem, net, params)
         refuse_size("factor", params)
         return self.std * np.eye(sum(leaf.size for leaf in jax.tree.leaves(params)))

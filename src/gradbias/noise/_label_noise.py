@@ -7,6 +7,7 @@ import numpy as np
 
 from ..numerics import checks
 from ..numerics.counter_rng import normal, sign
+from ..numerics.types import Integer
 from ..problems import Batch, Problem
 from ._data import DataNoise
 from ._sampling import centred, check_batch, hits, is_flag, rows, weight_variance
@@ -49,7 +50,7 @@ class LabelNoise(DataNoise):
         if self.batch_size is not None:
             check_batch(problem, self.batch_size, self.replace)
 
-    def draw(self, key, n: int, k: int = 1) -> tuple[Any, Any]:
+    def draw(self, key: Integer, n: int, k: int = 1) -> tuple[Any, Any]:
         batch = self.rows_batch(key, n, k)
         if batch.indices is None:
             return None, batch.label_noise
@@ -65,14 +66,15 @@ class LabelNoise(DataNoise):
         return None if weights is None else centred(n, weights), variance
 
     def compact_moments(self, n: int) -> tuple[float | None, Any]:
-        variance, b = self.std * self.std, self.batch_size
+        variance = self.std * self.std
+        b = self.batch_size
         if b is None:
             return None, variance
         if self.replace:
             variance = variance * (n / (n + b - 1))  # E[w²ε²]/E[w²]: repeated rows average
         return weight_variance(n, b, self.replace), variance
 
-    def rows_batch(self, key, n: int, k: int) -> Batch:
+    def rows_batch(self, key: Integer, n: int, k: int) -> Batch:
         indices = None
         if self.batch_size is not None:
             indices = rows(key, n, self.batch_size, self.replace)

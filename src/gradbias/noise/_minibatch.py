@@ -6,6 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from ..numerics import checks
+from ..numerics.types import Integer
 from ..problems import Batch, Problem
 from ._data import DataNoise
 from ._sampling import centred, check_batch, hits, is_flag, rows, weight_variance
@@ -36,7 +37,7 @@ class Minibatch(DataNoise):
     def check(self, problem: Problem, steps: int | None) -> None:
         check_batch(problem, self.batch_size, self.replace)
 
-    def draw(self, key, n: int, k: int = 1) -> tuple[Any, None]:
+    def draw(self, key: Integer, n: int, k: int = 1) -> tuple[Any, None]:
         indices = rows(key, n, self.batch_size, self.replace)
         return n / self.batch_size * hits(indices, n).sum(axis=1), None
 
@@ -46,5 +47,5 @@ class Minibatch(DataNoise):
     def compact_moments(self, n: int) -> tuple[float, float]:
         return weight_variance(n, self.batch_size, self.replace), 0.0
 
-    def rows_batch(self, key, n: int, k: int) -> Batch:
+    def rows_batch(self, key: Integer, n: int, k: int) -> Batch:
         return Batch(indices=rows(key, n, self.batch_size, self.replace))

@@ -1,14 +1,16 @@
 """Noise in the gradient itself, whatever the data."""
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..nets import Net
 from ..numerics.counter_rng import stream
 from ..numerics.precision import host
+from ..numerics.types import Integer, PyTree
 from ..problems import Problem
+from ..problems.base import Quadratic
 from ._base import Noise
 from ._covariance import checked, refuse_size
 from ._spread import FactorSpread, Spread
@@ -25,26 +27,26 @@ class ParameterNoise(Noise):
     lasts: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def draw(self, key, params) -> Any:
+    def draw(self, key: Integer, params: PyTree) -> PyTree:
         """One draw, of the structure and shapes of `params` and of mean zero (jax-level)."""
 
     def check(self, problem: Problem, steps: int | None) -> None:
         """It fits every problem."""
 
-    def batch(self, problem, key, step) -> None:
+    def batch(self, problem: Problem | Quadratic, key: Integer, step: Integer) -> None:
         return None
 
-    def added(self, key, step, params) -> Any:
+    def added(self, key: Integer, step: Integer, params: PyTree) -> PyTree:
         return self.draw(stream(key, step, type(self).__name__), params)
 
     def in_basis(self, basis: np.ndarray) -> None:
         return None
 
-    def spread(self, problem) -> Spread:
+    def spread(self, problem: Problem | Quadratic) -> Spread:
         return FactorSpread(self)
 
     @host
-    def covariance(self, problem: Problem, net: Net, params: Any) -> np.ndarray:
+    def covariance(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         params = checked(problem, net, params)
         refuse_size("covariance", params)
         factor = np.asarray(self.factor(problem, net, params))

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.types import Integer
 from ..problems import Batch, Population, Problem
+from ..problems.base import Quadratic
 from ._data import DataNoise
 
 
@@ -67,7 +69,7 @@ class Replay(DataNoise):
             self._check_rows(problem.n)  # pyright: ignore[reportAttributeAccessIssue]
         self._check_shapes(problem)
 
-    def draw(self, key, n: int, k: int = 1) -> tuple[Any, Any]:
+    def draw(self, key: Integer, n: int, k: int = 1) -> tuple[Any, Any]:
         raise NotImplementedError(
             "Replay draws nothing: what a step saw was recorded, and batch(problem, key, step) "
             "gives it back"
@@ -79,7 +81,7 @@ class Replay(DataNoise):
             "they were drawn from, such as gb.Minibatch or gb.LabelNoise"
         )
 
-    def batch(self, problem, key, step) -> Batch:
+    def batch(self, problem: Problem | Quadratic, key: Integer, step: Integer) -> Batch:
         def at(value):
             return None if value is None else value[step]
 
@@ -104,7 +106,8 @@ class Replay(DataNoise):
         return {name: value for name, value in parts.items() if value is not None}
 
     def _check_rows(self, n: int) -> None:
-        low, high = self.indices.min(initial=0), self.indices.max(initial=0)
+        low = self.indices.min(initial=0)
+        high = self.indices.max(initial=0)
         if low < 0 or high >= n:
             raise ValueError(f"Replay indices must be rows 0 … {n - 1}, got {low} … {high}")
 
@@ -150,7 +153,7 @@ def _columns(name: str, value: ArrayLike) -> np.ndarray:
     return result if result.ndim == 3 else result[:, :, None]
 
 
-def _pair(samples: Any) -> tuple[np.ndarray, np.ndarray]:
+def _pair(samples: tuple[ArrayLike, ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(samples, tuple) or len(samples) != 2:
         raise ValueError(f"samples must be a pair (x, y), got {samples!r:.80}")
     x = checks.array("samples x", samples[0], ndim=(3,))

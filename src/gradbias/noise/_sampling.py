@@ -1,14 +1,13 @@
 """Which rows a step sees, and the moments of that."""
 
-from typing import Any
-
 import numpy as np
 
 from ..numerics.counter_rng import integers, subset
+from ..numerics.types import Array, Integer
 from ..problems import Problem
 
 
-def is_flag(name: str, value: Any) -> bool:
+def is_flag(name: str, value: object) -> bool:
     """`value` if it is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, got {value!r:.80}")
@@ -25,12 +24,12 @@ def check_batch(problem: Problem, b: int, replace: bool) -> None:
         )
 
 
-def rows(key, n: int, b: int, replace: bool) -> Any:
+def rows(key: Integer, n: int, b: int, replace: bool) -> Array:
     """(b,) row numbers."""
     return integers(key, n, b) if replace else subset(key, n, b)
 
 
-def hits(indices, n: int) -> Any:
+def hits(indices: Array, n: int) -> Array:
     """(n, b): 1.0 where a row was drawn."""
     return (indices[None, :] == np.arange(n)[:, None]).astype(np.float64)
 

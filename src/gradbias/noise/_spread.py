@@ -15,19 +15,21 @@ from jax.flatten_util import ravel_pytree
 
 from ..nets import LinearNet, Net
 from ..nets.base import as_matrix
-from ..problems import Batch, Regression
+from ..numerics.types import Array, PyTree
+from ..problems import Batch, Problem, Regression
 from ..problems._regression import Rows
+from ..problems.base import Quadratic
 
 
 class Spread(eqx.Module):
     """σ with Σ = σσᵀ, as an action on standard normal numbers (jax-level)."""
 
     @abc.abstractmethod
-    def size(self, problem, net, params) -> tuple[int, ...]:
+    def size(self, problem: Any, net: Any, params: PyTree) -> tuple[int, ...]:
         """The shape of the numbers z that `kick` takes."""
 
     @abc.abstractmethod
-    def kick(self, problem, net, params, z) -> Any:
+    def kick(self, problem: Problem | Quadratic, net: Net, params: PyTree, z: Array) -> PyTree:
         """σz, shaped like the parameters."""
 
 
@@ -42,11 +44,11 @@ class SampleSpread(Spread):
     weights: Any
     labels: Any
 
-    def size(self, problem, net, params) -> tuple[int, ...]:
+    def size(self, problem: Any, net: Any, params: PyTree) -> tuple[int, ...]:
         columns = 0 if self.weights is None else 1
         return problem.n, columns + (0 if self.labels is None else problem.k)
 
-    def kick(self, problem, net, params, z) -> Any:
+    def kick(self, problem: Any, net: Any, params: PyTree, z: Array) -> PyTree:
         if isinstance(problem, Rows):
             outputs, back = _outputs(problem, net, params)
             return back(self._cotangent(problem, outputs, z))
@@ -54,7 +56,7 @@ class SampleSpread(Spread):
         batch = Batch(weights=self._weigh(z[:, 0]))
         return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)
 
-    def _cotangent(self, problem: Rows, outputs, z) -> Any:
+    def _cotangent(self, problem: Rows, outputs, z) -> jax.Array:
         total = jnp.zeros_like(outputs)
         if self.weights is not None:
             total = self._weigh(z[:, 0])[:, None] * (outputs - problem.labels)
@@ -63,7 +65,7 @@ class SampleSpread(Spread):
             total = total - jnp.broadcast_to(self.labels, z.shape[:1])[:, None] * z
         return 2 * problem.weight * total
 
-    def _weigh(self, z) -> Any:
+    def _weigh(self, z) -> jax.Array:
         if jnp.ndim(self.weights) == 2:
             return self.weights @ z
         return self.weights * (z - jnp.mean(z))
@@ -82,15 +84,16 @@ class FreshSpread(Spread):
 
     batch_size: int = eqx.field(static=True)
 
-    def size(self, problem, net, params) -> tuple[int, ...]:
+    def size(self, problem: Any, net: Any, params: PyTree) -> tuple[int, ...]:
         inputs, outputs = problem.latent
         return inputs, outputs + inputs
 
-    def kick(self, problem, net, params, z) -> Any:
+    def kick(self, problem: Any, net: Any, params: PyTree, z: Array) -> PyTree:
         refuse_nonlinear(net)
         theta, back = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         k = problem.latent[1]
-        labels, square = z[:, :k], z[:, k:]
+        labels = z[:, :k]
+        square = z[:, k:]
         symmetric = (square + square.T) / 2**0.5
         moved = symmetric @ problem.standardised(theta) + labels @ problem.root_eps
         return back(problem.pull(2 * problem.weight / self.batch_size**0.5 * moved))[0]
@@ -101,10 +104,10 @@ class FactorSpread(Spread):
 
     law: Any
 
-    def size(self, problem, net, params) -> tuple[int, ...]:
+    def size(self, problem: Any, net: Any, params: PyTree) -> tuple[int, ...]:
         return jax.eval_shape(self.law.factor, problem, net, params).shape[1:]
 
-    def kick(self, problem, net, params, z) -> Any:
+    def kick(self, problem: Any, net: Any, params: PyTree, z: Array) -> PyTree:
         _, shaped = ravel_pytree(params)
         return shaped(jnp.asarray(self.law.factor(problem, net, params)) @ z)
 
@@ -118,7 +121,7 @@ def refuse_nonlinear(net: Net) -> None:
         )
 
 
-def refuse_labels(problem, labels) -> None:
+def refuse_labels(problem: Problem | Quadratic, labels) -> None:
     """Label noise has a covariance of its own only where the gradient is linear in the labels."""
     if labels is not None and not isinstance(problem, Rows):
         raise ValueError(

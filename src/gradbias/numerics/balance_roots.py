@@ -16,12 +16,13 @@ STEPS = 200  # far more than safeguarded Newton needs; bisection alone would nee
 CLOSE = 1e-13  # the relative imbalance at which a joint balance is found
 ROUNDS = 2000  # of sweeps and Newton steps before a joint balance is given up
 SUSPECT = 40  # rounds, after which it is asked whether there is a balance at all
+SHARES = (1.0, 0.5, 0.25, 0.125)  # of a Newton step that are tried before a sweep
 FAR = 4e3  # an exponent beyond this is on its way to infinity
 LARGEST = 3000  # unknowns, above which Newton's matrix is not formed
 GRAIN = float(np.finfo(np.float64).eps)
 
 
-class Root(NamedTuple):
+class BalanceRoot(NamedTuple):
     """Where two sums balance, with what its derivatives are made of.
 
     A falling term of weight w moves x by exp(−rate·x − level)/slope for each unit of w, a rising
@@ -40,7 +41,7 @@ class Root(NamedTuple):
 
 def balance_root(
     log_up: np.ndarray, rate_up: np.ndarray, log_down: np.ndarray, rate_down: np.ndarray
-) -> Root:
+) -> BalanceRoot:
     """The x with Σ exp(log_up − rate_up·x) = Σ exp(log_down + rate_down·x).
 
     The difference F of the two logarithms falls with a slope between the sums of the largest and
@@ -58,18 +59,21 @@ def balance_root(
     both = some[0] & some[1]
     terms = _Terms(log_up[both], rate_up[both], log_down[both], rate_down[both])
     x[both] = terms.solve()
-    level, slope = np.full(x.shape, np.nan), np.full(x.shape, np.nan)
+    level = np.full(x.shape, np.nan)
+    slope = np.full(x.shape, np.nan)
     sums, slope[both] = terms.at(x[both])
     level[both] = sums.mean(axis=0)  # equal up to rounding
-    return Root(x, level, slope)
+    return BalanceRoot(x, level, slope)
 
 
-def signed_root(mu: np.ndarray, log_a: np.ndarray, log_b: np.ndarray) -> Root:
+def signed_root(mu: np.ndarray, log_a: np.ndarray, log_b: np.ndarray) -> BalanceRoot:
     """The x with Σ μ·a·exp(−2μx) = Σ μ·b·exp(2μx), for rows (…, m) of μ and of log a, log b."""
     with np.errstate(divide="ignore"):
         size = np.log(np.abs(mu))
-    plus, rate = mu > 0, 2 * np.abs(mu)
-    up, down = np.where(plus, log_a, log_b) + size, np.where(plus, log_b, log_a) + size
+    plus = mu > 0
+    rate = 2 * np.abs(mu)
+    up = np.where(plus, log_a, log_b) + size
+    down = np.where(plus, log_b, log_a) + size
     return balance_root(up, rate, down, rate)
 
 
@@ -95,7 +99,8 @@ class _Terms(NamedTuple):
 
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest −F′ that there can be."""
-        least, most = np.zeros(len(self.log_up)), np.zeros(len(self.log_up))
+        least = np.zeros(len(self.log_up))
+        most = np.zeros(len(self.log_up))
         for logs, rates in ((self.log_up, self.rate_up), (self.log_down, self.rate_down)):
             there = logs > -np.inf
             least += np.min(np.where(there, rates, np.inf), axis=1, initial=np.inf)
@@ -108,13 +113,17 @@ class _Terms(NamedTuple):
         least, most = self.slopes()
         ends = np.sort(np.stack([f / most * (1 - 4 * GRAIN), f / least * (1 + 4 * GRAIN)]), axis=0)
         low, high = ends
-        x, best, error = f / slope, np.zeros_like(f), np.abs(f)
+        x = f / slope
+        best = np.zeros_like(f)
+        error = np.abs(f)
         for _ in range(STEPS):
             f, slope = self.difference(x)
             better = np.abs(f) < error
             slow = np.abs(f) > error / 2
-            best, error = np.where(better, x, best), np.where(better, np.abs(f), error)
-            low, high = np.where(f >= 0, x, low), np.where(f <= 0, x, high)
+            best = np.where(better, x, best)
+            error = np.where(better, np.abs(f), error)
+            low = np.where(f >= 0, x, low)
+            high = np.where(f <= 0, x, high)
             newton = x + f / slope
             middle = np.sign(low + high) * np.sqrt(np.abs(low)) * np.sqrt(np.abs(high))
             outside = (newton < low) | (newton > high)
@@ -132,6 +141,21 @@ def _shares(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     terms = np.exp(logs - top)
     total = terms.sum(axis=1, keepdims=True)
     return (top + np.log(total))[:, 0], terms / total
+
+
+def _grouped_shares(logs: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`_shares` of groups that follow one another, given where each of them starts."""
+    if not len(logs):
+        return logs, logs
+    groups = np.arange(len(starts))
+    group = np.repeat(groups, np.diff(starts, append=len(logs)))
+    top = np.maximum.reduceat(logs, starts)
+    terms = np.exp(logs - top[group])
+    # A zero before each group: its sum then has the bits of a sum over a row.
+    padded = np.zeros(len(terms) + len(groups))
+    padded[np.arange(len(terms)) + group + 1] = terms
+    total = np.add.reduceat(padded, starts + groups)
+    return top + np.log(total), terms / total[group]
 
 
 class Balance(NamedTuple):
@@ -169,6 +193,20 @@ def joint_balance(rates: Any, logs: np.ndarray) -> Balance:
     return Balance(x, alive, imbalance, bool(np.all(np.abs(imbalance) <= 1e3 * CLOSE)))
 
 
+def orbit_balance(mu: scipy.sparse.csc_array, noise: np.ndarray, decay: np.ndarray) -> Balance:
+    """The least Σ exp(noise − 2μx) + Σ exp(decay + 2μx): `joint_balance` of diagonal generators.
+
+    Args:
+        mu: (terms, unknowns), the diagonals of the generators, by column.
+        noise: (terms,) logarithms of κσ², −inf for none.
+        decay: (terms,) logarithms of 4γθ².
+    """
+    K = 2 * mu
+    rates = scipy.sparse.csc_array(scipy.sparse.vstack([-K, K]))
+    rates.eliminate_zeros()
+    return joint_balance(rates, np.concatenate([noise, decay]))
+
+
 class _System(NamedTuple):
     K: Any  # csc_array, whose stubs are wrong about its fields
     logs: np.ndarray
@@ -186,14 +224,15 @@ class _System(NamedTuple):
         x = np.zeros(len(alive))
         error = self._error(x, alive)
         for round_ in range(ROUNDS):
-            if round_ == SUSPECT and self.runs_away(alive):
+            if error <= CLOSE or (round_ == SUSPECT and self.runs_away(alive)):
                 break
             new = self._better(x, alive, error)
-            found = self._error(new, alive)
-            at_rounding = error <= 1e3 * CLOSE and found >= error
-            if error <= CLOSE or at_rounding or np.any(np.abs(self.K @ new) > FAR):
+            new_error = self._error(new, alive)
+            at_rounding = error <= 1e3 * CLOSE and new_error >= error
+            if at_rounding or np.any(np.abs(self.K @ new) > FAR):
                 break
-            x, error = new, found
+            x = new
+            error = new_error
         return x
 
     def runs_away(self, alive: np.ndarray) -> bool:
@@ -209,19 +248,23 @@ class _System(NamedTuple):
         return bool(falls.success and falls.fun < -1e-6)
 
     def _better(self, x: np.ndarray, alive: np.ndarray, error: float) -> np.ndarray:
-        if error < 3.0:
-            new = self._newton(x, alive)
-            if new is not None and self._error(new, alive) < 0.7 * error:
-                return new
+        target = self._newton(x, alive) if error < 3.0 else None
+        if target is not None:
+            for share in SHARES:
+                new = target if share == 1 else x + share * (target - x)
+                if self._error(new, alive) < (1 - 0.3 * share) * error:
+                    return new
         # A sweep always lowers the sum, though not the worst of the ratios.
         return self.sweep(x, alive)
 
     def sweep(self, x: np.ndarray, alive: np.ndarray) -> np.ndarray:
         """Balance one unknown after the other."""
-        exponents, x = self.logs + self.K @ x, x.copy()
+        exponents = self.logs + self.K @ x
+        x = x.copy()
         for j in np.flatnonzero(alive).tolist():
             rows, rates = self.column(j)
-            up, down = rates < 0, rates > 0
+            up = rates < 0
+            down = rates > 0
             own = exponents[rows] + np.log(np.abs(rates))
             terms = own[up], -rates[up], own[down], rates[down]
             move = balance_root(*(term[None, :] for term in terms)).x[0]
@@ -235,17 +278,16 @@ class _System(NamedTuple):
 
     def _sides(self, x: np.ndarray) -> tuple[np.ndarray, scipy.sparse.csc_array]:
         """The imbalances, and the share of every term in its side with the sign of its rate."""
-        exponents, shares = self.logs + self.K @ x, np.empty_like(self.K.data)
+        exponents = (self.logs + self.K @ x)[self.K.indices] + np.log(np.abs(self.K.data))
+        columns = np.repeat(np.arange(self.K.shape[1]), np.diff(self.K.indptr))
+        shares = np.zeros_like(self.K.data)
         logs = np.zeros((2, self.K.shape[1]))
-        for j in range(self.K.shape[1]):
-            rows, rates = self.column(j)
-            own, start = exponents[rows] + np.log(np.abs(rates)), self.K.indptr[j]
-            for side, sign in enumerate((-1, 1)):
-                chosen = np.flatnonzero(np.sign(rates) == sign)
-                if len(chosen):
-                    value, share = _shares(own[None, chosen])
-                    logs[side, j] = value[0]
-                    shares[start + chosen] = sign * share[0]
+        for side, sign in enumerate((-1, 1)):
+            chosen = np.flatnonzero(np.sign(self.K.data) == sign)
+            column = columns[chosen]
+            starts = np.flatnonzero(np.diff(column, prepend=-1))
+            logs[side, column[starts]], share = _grouped_shares(exponents[chosen], starts)
+            shares[chosen] = sign * share
         matrix = scipy.sparse.csc_array((shares, self.K.indices, self.K.indptr), self.K.shape)
         return logs[0] - logs[1], matrix
 

@@ -13,17 +13,17 @@ from .constants import is_constant, sealed
 Shape = Sequence[int | None]
 
 
-def is_jax(value: Any) -> bool:
+def is_jax(value: object) -> bool:
     """Is `value` a jax array or tracer? Does not import jax."""
     return "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array)
 
 
-def is_traced(value: Any) -> bool:
+def is_traced(value: object) -> bool:
     """Is `value` being traced by jax? Does not import jax."""
     return is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer)
 
 
-def refuse_tracer(name: str, value: Any) -> None:
+def refuse_tracer(name: str, value: object) -> None:
     """Host functions compute with numbers; inside jit or grad there are none."""
     if is_traced(value):
         raise ValueError(
@@ -38,7 +38,7 @@ def _shape_words(shape: Shape) -> str:
 
 
 def array(
-    name: str, value: Any, *, ndim: Sequence[int] | None = None, shape: Shape | None = None
+    name: str, value: object, *, ndim: Sequence[int] | None = None, shape: Shape | None = None
 ) -> np.ndarray:
     """`value` as a finite float64 array of the right shape, or a ValueError that says why not.
 
@@ -52,7 +52,7 @@ def array(
 
 
 def constant_array(
-    name: str, value: Any, *, ndim: Sequence[int] | None = None, shape: Shape | None = None
+    name: str, value: object, *, ndim: Sequence[int] | None = None, shape: Shape | None = None
 ) -> np.ndarray:
     """The same, but read-only; an array that is constant already is not copied."""
     given = _real(name, value)
@@ -61,7 +61,7 @@ def constant_array(
     return sealed(_checked(name, _doubles(given), ndim, shape))
 
 
-def _real(name: str, value: Any) -> np.ndarray:
+def _real(name: str, value: object) -> np.ndarray:
     """An array of real numbers, as it was given."""
     refuse_tracer(name, value)
     if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
@@ -165,7 +165,7 @@ def integer(name: str, value: Any, *, at_least: int = 0) -> int:
     return int(value)
 
 
-def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     """`value` if it is one of `choices`, or a ValueError that lists them."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(

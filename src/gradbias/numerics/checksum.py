@@ -6,7 +6,6 @@ tail: other programs read them as ever.
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 SIZE = 32
 BLOCK = 2**20  # bytes that are read at a time
@@ -16,7 +15,7 @@ class Damaged(ValueError):
     """A file is not what was written."""
 
 
-def with_checksum(content: Any) -> bytes:
+def with_checksum(content: bytes | memoryview) -> bytes:
     """The content of a file, with its tail."""
     return bytes(content) + hashlib.sha256(content).digest()
 
@@ -47,7 +46,8 @@ def check_file(path: Path) -> None:
 
 def _digest(path: Path, size: int) -> bytes:
     """Of the first `size` bytes of a file."""
-    found, left = hashlib.sha256(), size
+    found = hashlib.sha256()
+    left = size
     with open(path, "rb") as file:
         while left > 0 and (block := file.read(min(BLOCK, left))):
             found.update(block)

@@ -1,9 +1,11 @@
 """What cannot change: read-only arrays and dicts, and the sentence for those who try."""
 
 import dataclasses
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 
 def is_constant(array: np.ndarray) -> bool:
@@ -30,7 +32,7 @@ def constant(value: Any) -> Any:
     return value
 
 
-def sealed(value: Any) -> Any:
+def sealed(value: T) -> T:
     """The same object; arrays of ours in it, which nobody else holds, become read-only."""
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
@@ -46,7 +48,7 @@ def sealed(value: Any) -> Any:
 class ReadOnlyDict(dict[Any, Any]):
     """A dict that refuses changes."""
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise dataclasses.FrozenInstanceError(
             "this dict cannot be changed, it is part of a Setup: make a new one with "
             "setup.replace(…)"
@@ -55,11 +57,11 @@ class ReadOnlyDict(dict[Any, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse  # pyright: ignore[reportAssignmentType]
     clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type, tuple[dict[Any, Any]]]:
         return type(self), (dict(self),)
 
 
-def refuse_assignment(owner: Any, name: str, instead: str) -> NoReturn:
+def refuse_assignment(owner: object, name: str, instead: str) -> NoReturn:
     """Say that an attribute cannot be assigned, and what to do instead."""
     raise dataclasses.FrozenInstanceError(
         f"{type(owner).__name__}.{name} cannot be changed: {instead}"

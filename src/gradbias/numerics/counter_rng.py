@@ -33,7 +33,8 @@ ARTANH = [1 / (2 * j + 1) for j in range(11)]
 
 def seed(key: int) -> np.uint64:
     """The state of an integer key; every digit of a key of any size counts."""
-    rest, state = checks.integer("key", key), np.uint64(0)
+    rest = checks.integer("key", key)
+    state = np.uint64(0)
     while True:
         state = fold(state ^ np.uint64(rest % 2**64), 0)
         rest //= 2**64
@@ -136,11 +137,13 @@ def subset(key: Any, n: int, b: int) -> Any:
     Floyd's method: number i is drawn below n − b + i + 1 and, if it is there already, replaced by
     n − b + i, which cannot be. The order is not random.
     """
-    n, b = _largest(n), checks.integer("b", b, at_least=1)
+    n = _largest(n)
+    b = checks.integer("b", b, at_least=1)
     if b > n:
         raise ValueError(f"b must be at most n={n} to draw without replacement, got {b}")
     bits = _bits(key, (b,), "subset")
-    xp, first = _module(bits), n - b
+    xp = _module(bits)
+    first = n - b
     if b == n:
         return xp.arange(n, dtype=np.int64)
     drawn = _below(bits, xp.arange(first + 1, n + 1, dtype=np.uint64))
@@ -195,7 +198,8 @@ def _grid(shape: tuple[int, ...]) -> tuple[int, int]:
 
 def _below(bits: Any, n: Any) -> Any:
     """floor(n·bits/2⁶⁴) from the two halves of the bits; n < 2³²."""
-    high, low = bits >> np.uint64(32), bits & np.uint64(2**32 - 1)
+    high = bits >> np.uint64(32)
+    low = bits & np.uint64(2**32 - 1)
     return ((high * n + ((low * n) >> np.uint64(32))) >> np.uint64(32)).astype(np.int64)
 
 

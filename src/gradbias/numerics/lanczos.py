@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .types import Array
+
 MatVec = Callable[[Any], Any]
 
 DENSE = 400  # the size up to which a dense eigenvalue solver is cheaper than iterations
@@ -22,7 +24,7 @@ RTOL = 1e-9
 FLOOR = 1e-13  # of the operator's norm: below this a residual is rounding
 
 
-def numerical_rank(s, shape: tuple[int, ...]) -> Any:
+def numerical_rank(s: Array, shape: tuple[int, ...]) -> Any:
     """How many singular values `s` of a matrix of this shape are above the rank threshold.
 
     The traceable twin of `linalg.rank_threshold`.
@@ -31,7 +33,7 @@ def numerical_rank(s, shape: tuple[int, ...]) -> Any:
     return jnp.sum(s > threshold)
 
 
-def singular_values(matrix) -> Any:
+def singular_values(matrix: Array) -> Any:
     """The singular values of a matrix, the largest first; none of an empty one."""
     if 0 in matrix.shape:
         return jnp.zeros((0,), matrix.dtype)
@@ -39,7 +41,7 @@ def singular_values(matrix) -> Any:
     return jnp.linalg.svd(tall, compute_uv=False)
 
 
-def largest_eigenvalue(matvec: MatVec, size: int) -> Any:
+def largest_eigenvalue(matvec: MatVec, size: int) -> jax.Array:
     """The largest eigenvalue of a symmetric operator on vectors of length `size`; NaN if unknown.
 
     Args:
@@ -52,7 +54,7 @@ def largest_eigenvalue(matvec: MatVec, size: int) -> Any:
     return lanczos(matvec, size)
 
 
-def lanczos(matvec: MatVec, size: int) -> Any:
+def lanczos(matvec: MatVec, size: int) -> jax.Array:
     """The largest eigenvalue by restarted Lanczos with full reorthogonalisation.
 
     Accepted when the residual of its Ritz vector is at most `RTOL` of it, or `FLOOR` of the

@@ -5,10 +5,13 @@ import functools
 import math
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from .types import Array, Number
 
 
 @functools.cache
@@ -52,7 +55,7 @@ def norm(array: np.ndarray) -> float:
     return largest * float(np.linalg.norm(array / largest))
 
 
-def spectral_bound(matrix: Any, xp: Any = np) -> Any:
+def spectral_bound(matrix: Array, xp: ModuleType = np) -> Number:
     """The spectral norm or a little more: (Σ σ¹⁶)^(1/16), which takes three products.
 
     Of a vector, the norm and 1e-150 at least: there a loop of steps has no time to look for the

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .program_keys import keyed_by
+from .types import PyTree
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,7 +106,7 @@ def _own_rules() -> AbstractContextManager[Any]:
     return rules
 
 
-def warn_of_float32(what: str, function: Callable[..., Any], *args: Any) -> Any:
+def warn_of_float32(what: str, function: Callable[..., Any], *args: PyTree) -> Any:
     """The shapes of a user's function; warns if it holds single-precision constants.
 
     Args:
@@ -132,7 +133,7 @@ def warn_of_single(what: str, held: Iterable[Any]) -> None:
         )
 
 
-def to_numpy(tree):
+def to_numpy(tree: PyTree) -> PyTree:
     """The same PyTree with NumPy leaves: no jax array leaves the library."""
     try:
         return jax.tree.map(np.asarray, tree)

@@ -51,7 +51,8 @@ def keyed_by(*values: Any) -> AbstractContextManager[None]:
     Arrays do not count where jax takes them as arguments: as leaves of PyTrees. Code with parts
     that cannot be followed is compiled anew in every block.
     """
-    found, covered = code_in(*values), _covered.roots
+    found = code_in(*values)
+    covered = _covered.roots
     if covered:
         found = {key: root for key, root in found.items() if key not in covered}
     return _Keyed(found) if found else _NOTHING

@@ -28,13 +28,15 @@ def riccati(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """
     # In units of each matrix, whole powers of four so that the root of their ratio is exact.
     a, b = (2 * ((exponent(matrix) or 0) // 2) for matrix in (left, right))
-    left, right = times_power_of_two(left, -a), times_power_of_two(right, -b)
+    left = times_power_of_two(left, -a)
+    right = times_power_of_two(right, -b)
     # Then diagonals of one size: what the two sides measure may differ by many decades.
     scale = np.sqrt(np.diag(left).clip(min=0))
     scale[scale == 0] = 1.0
     A = left / scale[:, None] / scale
     B = right * scale[:, None] * scale
-    root, inverse = power(A, 0.5), power(A, -0.5)
+    root = power(A, 0.5)
+    inverse = power(A, -0.5)
     P = inverse @ power(root @ B @ root, 0.5) @ inverse
     P = (P + P.T) / 2 / scale[:, None] / scale
     return times_power_of_two(P, (b - a) // 2)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from .constants import constant, is_constant, refuse_assignment, sealed
+from .types import PyTree
 
 
 class Module(eqx.Module):
@@ -43,7 +44,7 @@ class Value(Module):
 
     if not TYPE_CHECKING:
 
-        def __setattr__(self, name: str, value: Any) -> None:
+        def __setattr__(self, name: str, value: object) -> None:
             try:
                 _assign(self, name, value)
             except dataclasses.FrozenInstanceError:
@@ -61,7 +62,7 @@ def _refuse(value: Value, name: str) -> None:
     refuse_assignment(value, name, f"{made}, and put it into a setup with setup.replace(…)")
 
 
-def named_leaves(tree: Any) -> list[tuple[str, Any]]:
+def named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
     """The leaves of a PyTree with a readable name each: W1, layers_0_weight."""
     return [
         (jax.tree_util.keystr(path, simple=True, separator="_"), leaf)

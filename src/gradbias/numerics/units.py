@@ -4,19 +4,22 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _LARGEST = float(np.finfo(np.float64).max)
 _LEAST = math.ulp(0.0)
 
 
-def exponent(*arrays: Any) -> int | None:
+def exponent(*arrays: ArrayLike) -> int | None:
     """The e with 2^(e−1) ≤ largest |number| < 2^e; None if all of them are zero."""
     largest = max((float(np.max(np.abs(array), initial=0.0)) for array in arrays), default=0.0)
     return math.frexp(largest)[1] if largest else None
 
 
-def times_power_of_two(value: Any, power: float) -> Any:
-    """value·2^power; infinite or zero only where that is beyond float64, and then silently.
+def times_power_of_two(value: ArrayLike, power: float) -> Any:
+    """value·2^power, a number for a number.
+
+    Infinite or zero only where that is beyond float64, and then silently.
 
     Exact for whole powers and results that are no subnormal numbers.
     """
@@ -27,7 +30,7 @@ def times_power_of_two(value: Any, power: float) -> Any:
         return np.ldexp(value, np.clip(whole, -5000, 5000))
 
 
-def measured(value: Any, power: float) -> Any:
+def measured(value: ArrayLike, power: float) -> np.ndarray:
     """value·2^(−power), held within the finite numbers, and off zero where value is not zero.
 
     For the arguments of a function, which may refuse what is infinite or zero.
@@ -38,7 +41,7 @@ def measured(value: Any, power: float) -> Any:
     return np.where(lost, np.copysign(_LEAST, value), scaled)
 
 
-def in_own_unit(value: Any) -> tuple[Any, int]:
+def in_own_unit(value: ArrayLike) -> tuple[Any, int]:
     """value·2^(−e) and e, with the largest number between ½ and 1; zero has e = 0."""
     power = exponent(value) or 0
     return times_power_of_two(value, -power), power

@@ -3,12 +3,14 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..nets import ChainNet, Rank1, TwoLayer
+from ..nets import ChainNet, Net, Rank1, TwoLayer
 from ..numerics import checks
-from ..problems import QuadraticProblem
+from ..numerics.types import Array, PyTree
+from ..problems import Problem, QuadraticProblem
 from .base import Measurement, Observable, refuse
 
 
@@ -29,7 +31,7 @@ class Imbalance(Observable):
         seen = "_row_space" if self.row_space else ""
         return "imbalance" + seen + ("_matrix" if self.matrix else "")
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         pairs = len(net.chain) - 2 if isinstance(net, ChainNet) else 0
         if pairs < 1:
             refuse(self, "a product of at least two factors", net)
@@ -44,18 +46,18 @@ class Imbalance(Observable):
             refuse(self, "a problem that knows its row space", problem)
         return RowSpaceImbalance(self, np.asarray(problem.row_space))
 
-    def dims(self, problem, net) -> tuple[str, ...] | None:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...] | None:
         if self._one(net) is None:
             return None
         axis = f"{self._kind}_{self._one(net)}"
         return (f"{axis}_row", f"{axis}_column") if self.matrix else (f"{axis}_mode",)
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Any, params: PyTree) -> PyTree:
         if self.row_space:
             raise ValueError("imbalance with row_space=True must be bound to a problem: call bind")
         return self.of(net, net.factors(params))
 
-    def of(self, net, factors: list[Any]) -> Any:
+    def of(self, net: Net, factors: list[Any]) -> PyTree:
         """The imbalance of these factors: an array, or a dict with one for every pair."""
         one = self._one(net)
         if one is not None:
@@ -66,7 +68,7 @@ class Imbalance(Observable):
         # A deep net gives a dict at every depth, so that a sweep over depths has the same names.
         return 1 if self.pair is None and isinstance(net, TwoLayer) else self.pair
 
-    def _between(self, left, right) -> Any:
+    def _between(self, left, right) -> jax.Array:
         if self.matrix:
             return left.T @ left - right @ right.T
         return imbalance_spectrum(left, right)
@@ -78,25 +80,25 @@ class RowSpaceImbalance(eqx.Module):
     imbalance: Imbalance
     basis: Any
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Any, params: PyTree) -> jax.Array:
         first, *rest = net.factors(params)
         return self.imbalance.of(net, [self.basis.T @ first, *rest])
 
 
-class Gap(Observable):
+class PairGap(Observable):
     """δ_k = ‖v1‖² − ‖u[k]‖² of a rank-1 net, one for every pair."""
 
     @property
     def name(self) -> str:
         return "gap"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         return _for_rank1(self, net)
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ("pair",)
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Any, params: PyTree) -> jax.Array:
         return _square(params["v1"]) - _square(params["u"])
 
 
@@ -110,14 +112,15 @@ class PairImbalance(Observable):
     def name(self) -> str:
         return "pair_imbalance"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         return _for_rank1(self, net)
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, problem, net, params) -> Any:
-        u, v = _square(params["u"]), _square(params["v"])
+    def __call__(self, problem: Problem, net: Any, params: PyTree) -> jax.Array:
+        u = _square(params["u"])
+        v = _square(params["v"])
         return jnp.sum((v - u) / u) / (2 * net.depth - 1)
 
 
@@ -143,13 +146,14 @@ def imbalance_of(
     return Imbalance(pair, matrix, row_space)
 
 
-def imbalance_spectrum(left, right) -> Any:
+def imbalance_spectrum(left: Array, right: Array) -> jax.Array:
     """The eigenvalues of leftᵀleft − right rightᵀ without those that are zero by width alone."""
     a, h = left.shape
     stacked = jnp.concatenate([left, right.T])
     if h > len(stacked):  # the same spectrum in a basis of the span, never h×h
         stacked = jnp.linalg.qr(stacked.T, mode="r").T
-    top, bottom = stacked[:a], stacked[a:]
+    top = stacked[:a]
+    bottom = stacked[a:]
     return jnp.linalg.eigvalsh(top.T @ top - bottom.T @ bottom)[::-1]
 
 
@@ -159,10 +163,10 @@ def _for_rank1(observable: Observable, net) -> Measurement:
     return observable
 
 
-def _square(vectors) -> Any:
+def _square(vectors) -> jax.Array:
     return jnp.sum(vectors * vectors, axis=-1)
 
 
-imbalance = Imbalance()
-gap = Gap()
-pair_imbalance = PairImbalance()
+imbalance: Imbalance = Imbalance()
+gap: PairGap = PairGap()
+pair_imbalance: PairImbalance = PairImbalance()

@@ -6,16 +6,28 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..nets import Deep, Rank1, TwoLayer
+from ..nets import Deep, Net, Rank1, TwoLayer
 from ..numerics import lanczos
-from ..problems import Population, Regression
+from ..numerics.types import PyTree
+from ..problems import Population, Problem, Regression
 from ._predictor import loss_value, need_loss
 from .base import Measurement, Observable
 
 _BATCH = 32  # basis vectors pushed through the Hessian at once
 
 
-class Sharpness(Observable):
+class Curvature(Observable):
+    """A number that the Hessian of the loss in the parameters gives."""
+
+    def bind(self, problem: Problem, net: Net) -> Measurement:
+        need_loss(self, problem, net)
+        return self
+
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
+        return ()
+
+
+class Sharpness(Curvature):
     """The largest eigenvalue of the Hessian of the loss in the parameters.
 
     Dense up to 400 parameters, iterative above; NaN where the iteration has not converged to
@@ -26,19 +38,12 @@ class Sharpness(Observable):
     def name(self) -> str:
         return "sharpness"
 
-    def bind(self, problem, net) -> Measurement:
-        need_loss(self, problem, net)
-        return self
-
-    def dims(self, problem, net) -> tuple[str, ...]:
-        return ()
-
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> jax.Array:
         product, size = hessian_product(problem, *narrow(net, params))
         return lanczos.largest_eigenvalue(product, size)
 
 
-class HessianTrace(Observable):
+class HessianTrace(Curvature):
     """The trace of the Hessian of the loss in the parameters, exactly.
 
     In closed form for two-layer, deep and rank-1 nets with squared loss; otherwise one Hessian
@@ -49,14 +54,7 @@ class HessianTrace(Observable):
     def name(self) -> str:
         return "hessian_trace"
 
-    def bind(self, problem, net) -> Measurement:
-        need_loss(self, problem, net)
-        return self
-
-    def dims(self, problem, net) -> tuple[str, ...]:
-        return ()
-
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> jax.Array:
         closed = isinstance(net, (TwoLayer, Deep, Rank1))
         if closed and isinstance(problem, (Regression, Population)):
             return _chain_trace(problem, net.factors(params))
@@ -68,7 +66,7 @@ class HessianTrace(Observable):
         return jnp.sum(jax.lax.map(diagonal, jnp.arange(size), batch_size=_BATCH))
 
 
-def hessian_product(problem, net, params) -> tuple[lanczos.MatVec, int]:
+def hessian_product(problem: Problem, net: Net, params: PyTree) -> tuple[lanczos.MatVec, int]:
     """The Hessian as an operator on flat parameters, and its size; linearised once."""
     flat, unravel = ravel_pytree(params)
     gradient = jax.grad(lambda p: loss_value(problem, net, unravel(p)))
@@ -76,7 +74,7 @@ def hessian_product(problem, net, params) -> tuple[lanczos.MatVec, int]:
     return product, flat.size
 
 
-def narrow(net, params) -> tuple[Any, Any]:
+def narrow(net: Net, params: PyTree) -> tuple[Any, Any]:
     """A two-layer net of width d + k at most with the same sharpness and trace of the Hessian.
 
     Rotating the hidden units changes neither Θ nor the spectrum, and can make all but d + k of
@@ -93,19 +91,20 @@ def narrow(net, params) -> tuple[Any, Any]:
     return thin, {"W1": small[: net.d], "W2": small[net.d :].T}
 
 
-def _chain_trace(problem, factors: list[Any]) -> Any:
+def _chain_trace(problem, factors: list[Any]) -> jax.Array:
     """2w Σ_k ‖X F1 … F_{k−1}‖² ‖F_{k+1} … FN‖²: the loss is quadratic in each factor."""
     after = [jnp.eye(factors[-1].shape[1])]
     for factor in factors[:0:-1]:
         after.insert(0, factor @ after[0])
-    before, total = None, jnp.asarray(0.0)
+    before = None
+    total = jnp.asarray(0.0)
     for factor, rest in zip(factors, after, strict=True):
         total = total + _seen(problem, before) * jnp.sum(rest * rest)
         before = factor if before is None else before @ factor
     return 2 * problem.weight * total
 
 
-def _seen(problem, left) -> Any:
+def _seen(problem, left) -> jax.Array:
     """‖X left‖_F² on finite data, its expectation E‖xᵀ left‖² on a population."""
     if isinstance(problem, Population):
         sigma = problem.sigma_x
@@ -114,5 +113,5 @@ def _seen(problem, left) -> Any:
     return jnp.sum(seen * seen)
 
 
-sharpness = Sharpness()
-hessian_trace = HessianTrace()
+sharpness: Sharpness = Sharpness()
+hessian_trace: HessianTrace = HessianTrace()

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ..nets import Deep, LinearNet, Rank1, TwoLayer
+from ..nets import Deep, LinearNet, Net, Rank1, TwoLayer
 from ..numerics import lanczos
 from ..numerics.linalg import thin_svd
-from ..problems import QuadraticProblem
+from ..numerics.types import PyTree
+from ..problems import Problem, QuadraticProblem
 from .base import Measurement, Observable, refuse
 
 _LARGEST = 2 * 10**8  # entries of a Jacobian, 1.6 GB
@@ -29,7 +30,7 @@ class InterpolatorDimension(Observable):
     def name(self) -> str:
         return "interpolator_dimension"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         linear = isinstance(net, LinearNet)
         if linear and isinstance(problem, QuadraticProblem):
             return OnInputs(np.asarray(problem.row_space).T)
@@ -38,10 +39,10 @@ class InterpolatorDimension(Observable):
             refuse(self, "finite data, or a linear net on a Population", net)
         return OnInputs(thin_svd(np.asarray(X)).Vt if linear else np.asarray(X))
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> PyTree:
         raise ValueError("interpolator_dimension must be bound to a problem: call bind")
 
 
@@ -50,7 +51,7 @@ class OnInputs(eqx.Module):
 
     rows: Any
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> jax.Array:
         flat, unravel = ravel_pytree(params)
         if isinstance(net, (TwoLayer, Deep, Rank1)):
             jacobian = chain_jacobian(self.rows, net.factors(params))
@@ -61,7 +62,7 @@ class OnInputs(eqx.Module):
         return flat.size - rank.astype(flat.dtype)
 
 
-def chain_jacobian(rows, factors: list[Any]) -> Any:
+def chain_jacobian(rows, factors: list[Any]) -> jax.Array:
     """A matrix with the singular values of the Jacobian of rows·F1 … FN, without its width.
 
     The derivative in F_k is A_k ⊗ B_kᵀ with A_k = rows F1 … F_{k−1} and B_k = F_{k+1} … FN.
@@ -70,14 +71,15 @@ def chain_jacobian(rows, factors: list[Any]) -> Any:
     after = [jnp.eye(factors[-1].shape[1])]
     for factor in factors[:0:-1]:
         after.insert(0, factor @ after[0])
-    before, blocks = jnp.asarray(rows), []
+    before = jnp.asarray(rows)
+    blocks = []
     for factor, rest in zip(factors, after, strict=True):
         blocks.append(jnp.kron(_thin(before), _thin(rest.T)))
         before = before @ factor
     return jnp.concatenate(blocks, axis=1)
 
 
-def _thin(matrix) -> Any:
+def _thin(matrix) -> jax.Array:
     """A matrix of at most as many columns as rows, with the same matrix·matrixᵀ."""
     rows, columns = matrix.shape
     if rows == 0 or columns <= rows:
@@ -85,7 +87,7 @@ def _thin(matrix) -> Any:
     return jnp.linalg.qr(matrix.T, mode="r").T
 
 
-def _jacobian(net, rows, flat, unravel) -> Any:
+def _jacobian(net, rows, flat, unravel) -> jax.Array:
     def outputs(p, row):
         return net(unravel(p), row[None, :]).reshape(-1)
 
@@ -102,4 +104,4 @@ def _check_size(entries: int) -> None:
         )
 
 
-interpolator_dimension = InterpolatorDimension()
+interpolator_dimension: InterpolatorDimension = InterpolatorDimension()

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..nets import LinearNet
+from ..nets import LinearNet, Net
 from ..numerics import checks
 from ..numerics.pytrees import named_leaves
-from ..problems import Population, QuadraticProblem
+from ..numerics.types import Array, Number, PyTree
+from ..problems import Population, Problem, QuadraticProblem
 from .base import Measurement, Observable, OfPredictor, refuse
 
 
@@ -20,14 +22,14 @@ class Theta(OfPredictor):
     def name(self) -> str:
         return "theta"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         need_linear(self, net)
         return self
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ("feature",) if problem.vector else ("feature", "output")
 
-    def of_theta(self, problem, theta) -> Any:
+    def of_theta(self, problem: Problem, theta: Array) -> Array:
         return problem.at_edge(theta)
 
 
@@ -38,7 +40,7 @@ class Params(Observable):
     def name(self) -> str:
         return "params"
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> PyTree:
         return dict(named_leaves(params))
 
 
@@ -49,14 +51,14 @@ class Loss(Observable):
     def name(self) -> str:
         return "loss"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         need_loss(self, problem, net)
         return PredictorLoss() if through_predictor(problem, net) else self
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> Number:
         return loss_value(problem, net, params)
 
 
@@ -67,7 +69,7 @@ class PredictorLoss(OfPredictor):
     def name(self) -> str:
         return "loss"
 
-    def of_theta(self, problem, theta) -> Any:
+    def of_theta(self, problem: Problem, theta: Array) -> Number:
         return problem.loss(theta)
 
 
@@ -80,14 +82,14 @@ class DistanceTo(OfPredictor):
     def name(self) -> str:
         return "distance_to"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         need_linear(self, net)
         return DistanceTo(np.asarray(problem.as_predictor(self.target)))
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def of_theta(self, problem, theta) -> Any:
+    def of_theta(self, problem: Problem, theta: Array) -> jax.Array:
         error = theta - problem.as_predictor(jnp.asarray(self.target))
         return jnp.sqrt(jnp.sum(error * error))
 
@@ -101,30 +103,30 @@ def distance_to(theta: ArrayLike) -> DistanceTo:
     return DistanceTo(checks.array("theta", theta, ndim=(1, 2)))
 
 
-def loss_value(problem, net, params) -> Any:
+def loss_value(problem: Problem, net: Any, params: PyTree) -> Number:
     """The loss of these parameters: through the predictor where that is all that counts."""
     if through_predictor(problem, net):
         return problem.loss(net.predictor(params))
     return problem.net_loss(net, params)
 
 
-def through_predictor(problem, net) -> bool:
+def through_predictor(problem: Problem, net: Net) -> bool:
     """Is the loss one of the predictor alone?"""
     return isinstance(net, LinearNet) and isinstance(problem, QuadraticProblem)
 
 
-def need_linear(observable: Observable, net) -> None:
+def need_linear(observable: Observable, net: Net) -> None:
     """Refuse nets without a predictor."""
     if not isinstance(net, LinearNet):
         refuse(observable, "a linear net, whose parameters make a predictor", net)
 
 
-def need_loss(observable: Observable, problem, net) -> None:
+def need_loss(observable: Observable, problem: Problem, net: Net) -> None:
     """Refuse the one pair whose loss is an expectation that nobody can compute."""
     if isinstance(problem, Population) and not isinstance(net, LinearNet):
         refuse(observable, "finite data, or a linear net on a Population", net)
 
 
-theta = Theta()
-params = Params()
-loss = Loss()
+theta: Theta = Theta()
+params: Params = Params()
+loss: Loss = Loss()

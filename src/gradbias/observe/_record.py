@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .base import Function, Measurement, Observable
+from .base import FunctionObservable, Measurement, Observable
 
 Record = Mapping[str, Observable | Measurement] | Sequence[Observable | Measurement] | Measurement
 
@@ -27,7 +27,7 @@ def as_observable(name: str, f: Observable | Measurement) -> Observable:
         _refuse(name, f"must take (problem, net, params), got {_shown(f)}; is it to be called?")
     if not _hashable(f):
         _refuse(name, f"must be hashable, got {f!r:.80}; subclass gb.observe.Observable instead")
-    return Function(name, f)
+    return FunctionObservable(name, f)
 
 
 def named(record: Record) -> dict[str, Observable]:
@@ -61,7 +61,7 @@ def _distinct(items: Iterable[tuple[str, Any]]) -> dict[str, Observable]:
     return result
 
 
-def _own_name(f: Any) -> str:
+def _own_name(f: object) -> str:
     name = f.name if isinstance(f, Observable) else getattr(f, "__name__", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(
@@ -71,7 +71,7 @@ def _own_name(f: Any) -> str:
     return name
 
 
-def _checked_name(name: Any) -> None:
+def _checked_name(name: object) -> None:
     wrong = not isinstance(name, str) or not name.strip() or "/" in name or "\0" in name
     if wrong or name in (*_AXES, ".", ".."):
         raise ValueError(
@@ -98,7 +98,7 @@ def _shown(f: Callable[..., Any]) -> str:
     return f"{getattr(f, '__name__', type(f).__name__)}{inspect.signature(f)}"
 
 
-def _hashable(f: Any) -> bool:
+def _hashable(f: object) -> bool:
     try:
         hash(f)
     except TypeError:

@@ -7,6 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..nets import Net
+from ..numerics.types import Number, PyTree
+from ..problems import Problem
 from .base import Measurement, Observable
 
 Increment = Callable[[Any, Any, Any, Any, Any], Any]
@@ -21,13 +24,15 @@ class Running(Observable):
     def name(self) -> str:
         return getattr(self.increment, "__name__", "running")
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         return self
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> PyTree:
         raise TypeError("a running sum is made of every step; it has no value at a single state")
 
-    def of_step(self, problem, net, params, gradient, lr) -> Any:
+    def of_step(
+        self, problem: Problem, net: Net, params: PyTree, gradient: PyTree, lr: Number
+    ) -> PyTree:
         """What one step adds (jax-level)."""
         value = self.increment(problem, net, params, gradient, lr)
         return jax.tree.map(lambda v: jnp.asarray(v, jnp.float64), value)

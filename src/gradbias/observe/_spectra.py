@@ -1,13 +1,16 @@
 """Singular values of a parameter or of the predictor, and the rank that they amount to."""
 
-from typing import Any
+from typing import NoReturn
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import entr
 
-from ..nets import LinearNet
+from ..nets import LinearNet, Net
 from ..numerics import lanczos
+from ..numerics.types import PyTree
+from ..problems import Problem
 from ._predictor import need_linear
 from .base import Measurement, Observable
 
@@ -21,17 +24,17 @@ class SingularValues(Observable):
     def name(self) -> str:
         return f"singular_values_{self.of}"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         _check_named(self, net)
         return self
 
-    def dims(self, problem, net) -> tuple[str, ...] | None:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...] | None:
         shape = _shape(self, problem, net)
         if shape is None:
             return None
         return (f"mode_{self.of}",) if len(shape) == 2 else ()
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> jax.Array:
         return _values(self, problem, net, params)
 
 
@@ -44,14 +47,14 @@ class EffectiveRank(Observable):
     def name(self) -> str:
         return f"effective_rank_{self.of}"
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         _check_named(self, net)
         return self
 
-    def dims(self, problem, net) -> tuple[str, ...]:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> jax.Array:
         s = jnp.atleast_1d(_values(self, problem, net, params))
         top = jnp.max(s, initial=0.0)
         relative = s / jnp.where(top == 0, 1.0, top)  # first, so that no sum overflows
@@ -85,7 +88,7 @@ def effective_rank(name: str) -> EffectiveRank:
     return EffectiveRank(_text(name))
 
 
-def _text(name: Any) -> str:
+def _text(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError(f'name must be the name of a parameter or "theta", got {name!r:.80}')
     return name
@@ -110,7 +113,7 @@ def _check_axes(observable: Spectral, shape: tuple[int, ...]) -> None:
         )
 
 
-def _unknown(observable: Spectral, net, names) -> None:
+def _unknown(observable: Spectral, net, names) -> NoReturn:
     known = ", ".join(map(repr, names))
     raise ValueError(
         f"observable {observable.name!r} needs a parameter of {type(net).__name__}: {known}"
@@ -128,14 +131,14 @@ def _shape(observable: Spectral, problem, net) -> tuple[int, ...] | None:
     return None
 
 
-def _values(observable: Spectral, problem, net, params) -> Any:
+def _values(observable: Spectral, problem, net, params) -> jax.Array:
     if observable.of in params:
         matrix = params[observable.of]
     elif observable.of == "theta":
         need_linear(observable, net)
         matrix = problem.as_predictor(net.predictor(params))
     else:
-        return _unknown(observable, net, params)
+        _unknown(observable, net, params)
     _check_axes(observable, matrix.shape)
     if matrix.ndim < 2:
         return jnp.linalg.norm(jnp.atleast_1d(matrix))

@@ -8,8 +8,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..numerics import checks
+from ..nets import Net
 from ..numerics.pytrees import Value
+from ..numerics.types import Array, PyTree
+from ..problems import Problem
 
 Measurement = Callable[[Any, Any, Any], Any]
 
@@ -30,10 +32,10 @@ class Observable(Value):
         """The name of its variable when the record does not give one."""
 
     @abc.abstractmethod
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> PyTree:
         """The measurement (jax-level)."""
 
-    def bind(self, problem, net) -> Measurement:
+    def bind(self, problem: Problem, net: Net) -> Measurement:
         """The function that is compiled, made once on the host from concrete data.
 
         Here an observable refuses a net or problem that it does not fit (ValueError), and
@@ -42,7 +44,7 @@ class Observable(Value):
         """
         return self
 
-    def dims(self, problem, net) -> tuple[str, ...] | None:
+    def dims(self, problem: Problem, net: Net) -> tuple[str, ...] | None:
         """The names of the result's axes; None if they have none, or if it is a dict."""
         return None
 
@@ -61,20 +63,20 @@ class OfPredictor(Observable):
     """
 
     @abc.abstractmethod
-    def of_theta(self, problem, theta) -> Any:
+    def of_theta(self, problem: Problem, theta: Array) -> PyTree:
         """The measurement of a (d, k) predictor (jax-level)."""
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Any, params: PyTree) -> jax.Array:
         return self.of_theta(problem, problem.as_predictor(net.predictor(params)))
 
 
-def _content(tree: Any) -> tuple[Any, ...]:
+def _content(tree: PyTree) -> tuple[Any, ...]:
     leaves, structure = jax.tree.flatten(tree)
     arrays = [np.asarray(leaf) for leaf in leaves]
     return structure, *((a.shape, a.dtype.str, a.tobytes()) for a in arrays)
 
 
-class Function(Observable):
+class FunctionObservable(Observable):
     """A user's function as an observable; see `as_observable`."""
 
     label: str = eqx.field(static=True)
@@ -84,14 +86,14 @@ class Function(Observable):
     def name(self) -> str:
         return self.label
 
-    def __call__(self, problem, net, params) -> Any:
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> PyTree:
         value = self.function(problem, net, params)
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return {key: self._array(item) for key, item in value.items()}
         return self._array(value)
 
-    def _array(self, value: Any) -> Any:
-        if checks.is_jax(value):
+    def _array(self, value: object) -> Array:
+        if isinstance(value, jax.Array):
             return value
         try:
             # Not jnp: a function that jax cannot trace is called outside compiled code too.
@@ -106,6 +108,6 @@ class Function(Observable):
         return array
 
 
-def refuse(observable: Observable, need: str, got: Any) -> NoReturn:
+def refuse(observable: Observable, need: str, got: object) -> NoReturn:
     """Say that an observable does not fit a net or a problem."""
     raise ValueError(f"observable {observable.name!r} needs {need}, got {type(got).__name__}")

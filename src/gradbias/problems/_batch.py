@@ -6,6 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax.core import Tracer
 
+from ..numerics.types import Array
+
 
 class Batch(eqx.Module):
     """One draw: some rows, some label noise, or fresh samples. Fields left at None are not drawn.
@@ -25,12 +27,12 @@ class Batch(eqx.Module):
     weights: Any = None
 
 
-def rows(array, indices) -> Any:
+def rows(array, indices) -> Array:
     """Some rows of `array`; NumPy cannot look up rows that jax is still tracing."""
     return (jnp.asarray(array) if isinstance(indices, Tracer) else array)[indices]
 
 
-def weighted(terms, batch: Batch | None) -> Any:
+def weighted(terms, batch: Batch | None) -> Array:
     """Row by row (of losses or residuals), times the weights of a draw if it has any."""
     if batch is None or batch.weights is None:
         return terms

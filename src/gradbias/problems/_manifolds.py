@@ -4,15 +4,18 @@ Every object has `residual(x)`, with L = ½‖residual‖², and `loss(x)`. They
 given numbers and with jax when given jax arrays, so that they can be differentiated.
 """
 
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.host_rng import generator
+from ..numerics.types import Array, Number, PyTree
 
 
 class Curve(eqx.Module):
@@ -33,13 +36,13 @@ class Curve(eqx.Module):
         self.a = np.asarray(checks.number("a", a, above=0))
         self.b = np.asarray(checks.number("b", b, above=0))
 
-    def residual(self, x) -> Any:
+    def residual(self, x: Array) -> jax.Array:
         """√w·G, (1,)."""
         xp = _module(x)
         weight = 1 + 0.6 * xp.tanh(x[0]) + 0.3 * x[1] ** 2
         return xp.stack([xp.sqrt(weight) * ((x[0] / self.a) ** 2 + (x[1] / self.b) ** 2 - 1)])
 
-    def loss(self, x) -> Any:
+    def loss(self, x: Array) -> Number:
         """L."""
         return _half_square(self.residual(x))
 
@@ -55,11 +58,11 @@ class Hyperbola(eqx.Module):
     x₁² − x₂² is conserved by gradient flow, and decays as e^{−ct} under label noise with Σ = cH.
     """
 
-    def residual(self, x) -> Any:
+    def residual(self, x: Array) -> jax.Array:
         """x₁x₂ − 1, (1,)."""
         return _module(x).stack([x[0] * x[1] - 1])
 
-    def loss(self, x) -> Any:
+    def loss(self, x: Array) -> Number:
         """L."""
         return _half_square(self.residual(x))
 
@@ -79,7 +82,7 @@ class Hyperbola(eqx.Module):
         return np.sign(start.sum()) * self._branch(difference)
 
     @staticmethod
-    def _branch(difference: Any) -> np.ndarray:
+    def _branch(difference: Number) -> np.ndarray:
         """The positive point with x₁x₂ = 1 and this x₁² − x₂²."""
         half = np.arcsinh(np.asarray(difference) / 2) / 2
         return np.stack([np.exp(half), np.exp(-half)], axis=-1)
@@ -120,24 +123,24 @@ class Motor(eqx.Module):
         """The angular speed of the limit, (D − 2)/8."""
         return (self.D - 2) / 8
 
-    def residual(self, x) -> Any:
+    def residual(self, x: Array) -> Array:
         """(D − 1,): the circle first."""
         xp = _module(x)
         circle = 0.5 * (x[0] ** 2 + x[1] ** 2 - 1)
         return xp.concatenate([circle.reshape(1), xp.sqrt(self._stiffness(x)) * x[2:]])
 
-    def loss(self, x) -> Any:
+    def loss(self, x: Array) -> Number:
         """L."""
         return _half_square(self.residual(x))
 
-    def variances(self, x) -> Any:
+    def variances(self, x: Array) -> Array:
         """The diagonal of Σ(x), (D,)."""
         xp = _module(x)
         turned = xp.stack([x[1], -x[0]])  # a quarter turn clockwise
         own = (1 + self.phases @ turned) * self._stiffness(x)
         return xp.concatenate([xp.zeros(2), own])
 
-    def covariance(self, x) -> Any:
+    def covariance(self, x: Array) -> Array:
         """Σ(x), the covariance of one stochastic gradient, (D, D)."""
         return _module(x).diag(self.variances(x))
 
@@ -146,7 +149,7 @@ class Motor(eqx.Module):
         angle = checks.number("angle", angle)
         return np.concatenate([[np.cos(angle), np.sin(angle)], np.zeros(self.D - 2)])
 
-    def _stiffness(self, x) -> Any:
+    def _stiffness(self, x) -> Array:
         return 2 + self.phases @ x[:2]
 
 
@@ -170,7 +173,8 @@ class TanhFit(eqx.Module):
     key: int = eqx.field(static=True)
 
     def __init__(self, n: int = 3, width: int = 4, d: int = 1, key: int = 0):
-        n, d = checks.integer("n", n, at_least=1), checks.integer("d", d, at_least=1)
+        n = checks.integer("n", n, at_least=1)
+        d = checks.integer("d", d, at_least=1)
         self.width = checks.integer("width", width, at_least=1)
         self.key = checks.integer("key", key)
         rng = generator(key, "problems.TanhFit")
@@ -178,13 +182,13 @@ class TanhFit(eqx.Module):
         spread = np.linspace(-2, 2, n) if n > 1 else np.ones(1)
         self.X = spread[:, None] if d == 1 else rng.standard_normal((n, d))
 
-    def residual(self, params) -> Any:
+    def residual(self, params: PyTree) -> jax.Array:
         """(f(x_i) − y_i)/√n, (n,)."""
         xp = _module(params["W1"])
         hidden = xp.tanh(self.X @ params["W1"] + params["b1"].reshape(1, -1))
         return (hidden @ params["W2"] - self.Y) / len(self.Y) ** 0.5
 
-    def loss(self, params) -> Any:
+    def loss(self, params: PyTree) -> Number:
         """L."""
         return _half_square(self.residual(params))
 
@@ -195,10 +199,10 @@ class TanhFit(eqx.Module):
         return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
 
 
-def _module(x: Any) -> Any:
+def _module(x: object) -> ModuleType:
     """NumPy for numbers, so that nothing is rounded to single precision; jax for jax arrays."""
     return jnp if checks.is_jax(x) else np
 
 
-def _half_square(residual: Any) -> Any:
+def _half_square(residual: Array) -> Number:
     return 0.5 * (residual * residual).sum()

@@ -1,9 +1,11 @@
 """Least squares in expectation: Gaussian inputs, a linear teacher and label noise."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,6 +14,7 @@ from ..numerics.constants import sealed
 from ..numerics.host_rng import generator
 from ..numerics.linalg import SVD, thin_svd
 from ..numerics.pytrees import Module
+from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, weighted
 from .base import QuadraticProblem
 
@@ -27,7 +30,7 @@ class PopulationExcess(Module):
     theta_star: Any
     weight: Any
 
-    def __call__(self, theta) -> Any:
+    def __call__(self, theta: Array) -> Number:
         error = self.s[:, None] * (self.Vt @ (theta - self.theta_star))
         return self.weight * (error * error).sum()
 
@@ -39,7 +42,7 @@ class DiagonalExcess(Module):
     theta_star: Any
     weight: Any
 
-    def __call__(self, theta) -> Any:
+    def __call__(self, theta: Array) -> jax.Array:
         error = theta - self.theta_star
         return self.weight * (self.variances[:, None] * error * error).sum()
 
@@ -65,17 +68,17 @@ class Fresh(Module):
         """How many normal numbers make the inputs and the label noise of one sample."""
         return self.root.shape[0], self.root_eps.shape[0]
 
-    def samples(self, z, eps) -> tuple[Any, Any]:
+    def samples(self, z: Array, eps: Array) -> tuple[Any, Any]:
         """The x and y made from standard normal z (b, r) and eps (b, k)."""
         x = z @ self.root if self.root.ndim == 2 else z * self.root[None, :]
         return x, x @ self.theta_star + eps @ self.root_eps
 
-    def standardised(self, theta) -> Any:
+    def standardised(self, theta: Array) -> Array:
         """R(θ − θ*), (r, k): the error in directions of unit variance."""
         error = theta - self.theta_star
         return self.root @ error if self.root.ndim == 2 else self.root[:, None] * error
 
-    def pull(self, cotangent) -> Any:
+    def pull(self, cotangent: Array) -> Array:
         """Rᵀ times (r, k): a gradient in those directions as a gradient in the predictor."""
         if self.root.ndim == 2:
             return (cotangent.T @ self.root).T
@@ -111,7 +114,8 @@ class Population(QuadraticProblem, Fresh):
         self.sigma_eps = _covariance("sigma_eps", sigma_eps, k)
         self.weight = np.asarray(checks.number("weight", weight, above=0))
         _, s, Vt = self.svd
-        self.root, self.root_eps = np.sqrt(s)[:, None] * Vt, _root(self.sigma_eps)
+        self.root = np.sqrt(s)[:, None] * Vt
+        self.root_eps = _root(self.sigma_eps)
 
     @property
     def d(self) -> int:
@@ -126,7 +130,7 @@ class Population(QuadraticProblem, Fresh):
         return False
 
     @property
-    def theta_star(self) -> Any:
+    def theta_star(self) -> Array:
         """The teacher as a predictor, Vᵀ."""
         return self.V.T
 
@@ -147,11 +151,11 @@ class Population(QuadraticProblem, Fresh):
     def min_loss(self) -> float:
         return float(self.weight * np.trace(self.sigma_eps))
 
-    def loss(self, theta) -> Any:
+    def loss(self, theta: ArrayLike) -> Number:
         error = self.as_predictor(theta) - self.theta_star
         return self.weight * ((error * (self.sigma_x @ error)).sum() + self.sigma_eps.trace())
 
-    def gradient(self, theta) -> Any:
+    def gradient(self, theta: ArrayLike) -> Array:
         return self.theta_gradient(self.as_predictor(theta)).reshape(np.shape(theta))
 
     def sample(self, size: int, key: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -171,13 +175,15 @@ class Population(QuadraticProblem, Fresh):
         noise = rng.standard_normal((size, self.k)) @ self.root_eps
         return x, x @ self.V.T + noise
 
-    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+    def theta_gradient(self, theta: Array, batch: Batch | None = None) -> Array:
         if batch is None:
             return 2 * self.weight * (self.sigma_x @ (theta - self.theta_star))
         x, y = _fresh(batch)
         return 2 * self.weight / x.shape[0] * (x.T @ weighted(x @ theta - y, batch))
 
-    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+    def net_loss(
+        self, net: Callable[..., Any], params: PyTree, batch: Batch | None = None
+    ) -> jax.Array:
         if batch is None:
             raise ValueError(
                 "Population knows exact expectations for linear nets only: "

@@ -2,9 +2,11 @@
 
 import abc
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,6 +14,7 @@ from ..numerics import checks
 from ..numerics.constants import sealed
 from ..numerics.linalg import SVD, thin_svd
 from ..numerics.pytrees import Module
+from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, rows, weighted
 from .base import FiniteData, QuadraticProblem, checked_data
 
@@ -27,7 +30,7 @@ class SpectralExcess(Module):
     B: Any
     weight: Any
 
-    def __call__(self, theta) -> Any:
+    def __call__(self, theta: Array) -> Number:
         rotated = theta if self.Vt is None else self.Vt @ theta
         residual = self.s[:, None] * rotated - self.B
         return self.weight * (residual * residual).sum()
@@ -45,11 +48,11 @@ class Rows(Module):
     labels: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def outputs(self, theta) -> Any:
+    def outputs(self, theta: Array) -> Array:
         """The (n, k) outputs of a (d, k) predictor (jax-level)."""
 
     @abc.abstractmethod
-    def pull(self, cotangent) -> Any:
+    def pull(self, cotangent: Array) -> Array:
         """The (d, k) gradient of ⟨cotangent, outputs⟩ in the predictor (jax-level)."""
 
 
@@ -91,7 +94,7 @@ class Regression(FiniteData, QuadraticProblem, Rows):
         return cls(X, Y, 0.5)
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> Array:
         """The labels as an (n, k) matrix."""
         return self.Y.reshape(self.n, self.k)
 
@@ -107,18 +110,18 @@ class Regression(FiniteData, QuadraticProblem, Rows):
     @property
     def min_norm(self) -> np.ndarray:
         U, s, Vt = self.svd
-        return self.at_edge(Vt.T @ ((U.T @ self.labels) / s[:, None]))
+        return self.at_edge(Vt.T @ ((U.T @ np.asarray(self.labels)) / s[:, None]))
 
     @property
     def min_loss(self) -> float:
         U = self.svd.U
         return float(self.weight * np.sum((self.labels - U @ (U.T @ self.labels)) ** 2))
 
-    def loss(self, theta) -> Any:
+    def loss(self, theta: ArrayLike) -> Number:
         residual = self.X @ self.as_predictor(theta) - self.labels
         return self.weight * (residual * residual).sum()
 
-    def gradient(self, theta) -> Any:
+    def gradient(self, theta: ArrayLike) -> Array:
         return self.theta_gradient(self.as_predictor(theta)).reshape(np.shape(theta))
 
     def seen(self, batch: Batch | None) -> tuple[Any, Any, Any]:
@@ -126,28 +129,33 @@ class Regression(FiniteData, QuadraticProblem, Rows):
         if batch is None:
             return self.X, self.labels, self.weight
         if batch.x is not None:
-            X, Y = batch.x, batch.y
+            X = batch.x
+            Y = batch.y
         elif batch.indices is not None:
-            X, Y = rows(self.X, batch.indices), rows(self.labels, batch.indices)
+            X = rows(self.X, batch.indices)
+            Y = rows(self.labels, batch.indices)
         else:
-            X, Y = self.X, self.labels
+            X = self.X
+            Y = self.labels
         if batch.label_noise is not None:
             Y = Y + batch.label_noise
         return X, Y, self.weight * (self.n / X.shape[0])
 
-    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+    def theta_gradient(self, theta: Array, batch: Batch | None = None) -> Array:
         X, Y, weight = self.seen(batch)
         return 2 * weight * (X.T @ weighted(X @ theta - Y, batch))
 
-    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+    def net_loss(
+        self, net: Callable[..., Any], params: PyTree, batch: Batch | None = None
+    ) -> Number:
         X, Y, weight = self.seen(batch)
         residual = net(params, X).reshape(Y.shape) - Y
         return weight * weighted(residual * residual, batch).sum()
 
-    def outputs(self, theta) -> Any:
+    def outputs(self, theta: Array) -> Array:
         return self.X @ theta
 
-    def pull(self, cotangent) -> Any:
+    def pull(self, cotangent: Array) -> jax.Array:
         return (cotangent.T @ self.X).T  # 2–3 × faster than X.T @ …, which XLA transposes first
 
     def excess(self) -> SpectralExcess:

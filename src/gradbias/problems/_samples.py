@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
+from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, rows, weighted
 from .base import FiniteData, checked_data
 
@@ -48,36 +49,41 @@ class Samples(FiniteData):
         self.minimum = np.asarray(checks.number("minimum", minimum)) if known else None
 
     @property
-    def least(self) -> Any:
+    def least(self) -> "Number | None":
         return self.minimum
 
-    def loss(self, theta) -> Any:
+    def loss(self, theta: ArrayLike) -> Number:
         matrix = self.as_predictor(theta)
         if checks.is_traced(theta):
             return self._mean(self.X @ matrix, self.Y)
         return float(self._on_host(self._value, matrix))
 
-    def gradient(self, theta) -> Any:
+    def gradient(self, theta: ArrayLike) -> Array:
         matrix = self.as_predictor(theta)
         if checks.is_traced(theta):
-            return jax.grad(self._value)(matrix).reshape(theta.shape)
+            return jax.grad(self._value)(matrix).reshape(np.shape(theta))
         return self._on_host(jax.grad(self._value), matrix).reshape(np.shape(theta))
 
-    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
-        X, Y = self.X, self.Y
+    def net_loss(
+        self, net: Callable[..., Any], params: PyTree, batch: Batch | None = None
+    ) -> jax.Array:
+        X = self.X
+        Y = self.Y
         if batch is not None:
             if batch.x is not None:
-                X, Y = batch.x, batch.y.reshape((-1, *self.Y.shape[1:]))
+                X = batch.x
+                Y = batch.y.reshape((-1, *self.Y.shape[1:]))
             elif batch.indices is not None:
-                X, Y = rows(X, batch.indices), rows(Y, batch.indices)
+                X = rows(X, batch.indices)
+                Y = rows(Y, batch.indices)
             if batch.label_noise is not None:
                 Y = Y + batch.label_noise.reshape(Y.shape)
         return self._mean(net(params, X), Y, batch)
 
-    def _value(self, theta) -> Any:
+    def _value(self, theta) -> jax.Array:
         return self._mean(self.X @ theta, self.Y)
 
-    def _mean(self, outputs, Y, batch: Batch | None = None) -> Any:
+    def _mean(self, outputs, Y, batch: Batch | None = None) -> jax.Array:
         losses = jax.vmap(self.per_sample)(outputs.reshape(Y.shape), jnp.asarray(Y))
         if losses.ndim != 1:
             raise ValueError(

@@ -118,5 +118,6 @@ def digits(
     if not isinstance(centre, bool):
         raise ValueError(f"centre must be True or False, got {centre!r:.80}")
     chosen = generator(key, "problems.digits").permutation(len(pixels))[:n]
-    X, Y = pixels[chosen] / 16, np.eye(10)[classes[chosen]]
+    X = pixels[chosen] / 16
+    Y = np.eye(10)[classes[chosen]]
     return with_loss(loss, X - X.mean(0), Y - Y.mean(0)) if centre else with_loss(loss, X, Y)

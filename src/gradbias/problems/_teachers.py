@@ -4,8 +4,6 @@ A generator without a `teacher` plants the one made here with its own sizes and 
 call gives the truth behind the data. A generator with a `teacher` plants that one.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -87,7 +85,7 @@ def polar(matrix: np.ndarray) -> np.ndarray:
     return U @ Vt
 
 
-def at_most(name: str, value: Any, most: int, what: str) -> int:
+def at_most(name: str, value: object, most: int, what: str) -> int:
     """`value` as a whole number from 1 to `most`, or a ValueError that says why not."""
     value = checks.integer(name, value, at_least=1)
     if value > most:
@@ -95,7 +93,7 @@ def at_most(name: str, value: Any, most: int, what: str) -> int:
     return value
 
 
-def own_teacher(teacher: ArrayLike, d: int, k: int | None, **drawn: Any) -> np.ndarray:
+def own_teacher(teacher: ArrayLike, d: int, k: int | None, **drawn: object) -> np.ndarray:
     """The user's predictor, checked; `drawn` are arguments that only describe a drawn one."""
     for name, value in drawn.items():
         if value is not None:

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import equinox as eqx
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.pytrees import Module, Value
+from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch
 
 
@@ -36,33 +37,48 @@ class Problem(Value):
         """Were the labels given as a vector? Predictors are then vectors at the public edge."""
 
     @property
-    def least(self) -> Any:
+    def least(self) -> "Number | None":
         """What the loss of no net can be below; None if that is not known."""
         return None
 
     @abc.abstractmethod
-    def loss(self, theta) -> Any:
+    def loss(self, theta: ArrayLike) -> Number:
         """The loss of the linear predictor `theta`, (d, k) or (d,)."""
 
     @abc.abstractmethod
-    def gradient(self, theta) -> Any:
+    def gradient(self, theta: ArrayLike) -> Array:
         """The gradient of the loss in `theta`, of its shape."""
 
     @abc.abstractmethod
-    def net_loss(self, net, params, batch: Batch | None = None) -> Any:
+    def net_loss(
+        self, net: Callable[..., Any], params: PyTree, batch: Batch | None = None
+    ) -> Number:
         """The loss of a net's outputs on one draw of the data (jax-level)."""
 
-    def as_predictor(self, theta) -> Any:
-        """A predictor as a (d, k) matrix, checked."""
-        if not checks.is_traced(theta):
-            theta = checks.array("theta", theta, ndim=(1, 2))
-        need = (self.d, self.k)
-        if theta.shape != need and not (self.k == 1 and theta.shape == (self.d,)):
-            words = f"{need}" + (f" or ({self.d},)" if self.k == 1 else "")
-            raise ValueError(f"theta must have shape {words}, got {theta.shape}")
-        return theta.reshape(need)
+    @overload
+    def as_predictor(self, theta: np.ndarray) -> np.ndarray: ...
 
-    def at_edge(self, theta) -> Any:
+    @overload
+    def as_predictor(self, theta: ArrayLike) -> Array: ...
+
+    def as_predictor(self, theta: ArrayLike) -> Array:
+        """A predictor as a (d, k) matrix, checked."""
+        matrix: Any = theta
+        if not checks.is_traced(theta):
+            matrix = checks.array("theta", theta, ndim=(1, 2))
+        need = (self.d, self.k)
+        if matrix.shape != need and not (self.k == 1 and matrix.shape == (self.d,)):
+            words = f"{need}" + (f" or ({self.d},)" if self.k == 1 else "")
+            raise ValueError(f"theta must have shape {words}, got {matrix.shape}")
+        return matrix.reshape(need)
+
+    @overload
+    def at_edge(self, theta: np.ndarray) -> np.ndarray: ...
+
+    @overload
+    def at_edge(self, theta: Array) -> Array: ...
+
+    def at_edge(self, theta: Array) -> Array:
         """A (d, k) predictor in the shape that the user's labels suggest."""
         return theta[..., 0] if self.vector else theta
 
@@ -108,7 +124,7 @@ class Quadratic(Module):
     """Squared loss of a (d, k) predictor: all that compiled code asks of it."""
 
     @abc.abstractmethod
-    def theta_gradient(self, theta, batch: Batch | None = None) -> Any:
+    def theta_gradient(self, theta: Array, batch: Batch | None = None) -> Array:
         """The gradient in a (d, k) predictor on one draw of the data (jax-level)."""
 
     def some(self, batch: Batch | None) -> tuple[Any, Any, Any] | None:
@@ -128,7 +144,7 @@ class QuadraticProblem(Problem, Quadratic):
     """Squared loss: the gradient lives in predictor space and the minimum is known."""
 
     @property
-    def least(self) -> Any:
+    def least(self) -> "Number | None":
         return 0.0
 
     @property

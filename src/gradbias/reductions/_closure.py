@@ -40,10 +40,12 @@ def invariant_bases(
     while grows:
         grows = False
         for k in (*inner, *reversed(inner)):
-            basis, neighbours = bases[k], (_size(bases[k - 1]), _size(bases[k + 1]))
+            basis = bases[k]
+            neighbours = (_size(bases[k - 1]), _size(bases[k + 1]))
             if basis is None or made_from.get(k) == neighbours:
                 continue
-            made_from[k], grows = neighbours, True
+            made_from[k] = neighbours
+            grows = True
             bases[k] = _extended(basis, np.concatenate(images(units, bases, k, by_column), axis=1))
     return bases
 
@@ -56,7 +58,8 @@ def polished(
     A direction of which a factor shows only a small part is known with as much less accuracy, and
     hands its error on to the next. Made from all that is there by now, it is shown in full.
     """
-    better, inner = list(bases), range(1, len(units))
+    better = list(bases)
+    inner = range(1, len(units))
     for k in (*inner, *reversed(inner)):
         size = _size(bases[k])
         if size > 0:
@@ -65,7 +68,7 @@ def polished(
     return better
 
 
-class Closed(NamedTuple):
+class ClosureCheck(NamedTuple):
     """How well subspaces close.
 
     Attributes:
@@ -82,9 +85,11 @@ class Closed(NamedTuple):
 
 def closed(
     units: Sequence[np.ndarray], bases: list[np.ndarray | None], by_column: bool = False
-) -> Closed:
+) -> ClosureCheck:
     """How well these subspaces close."""
-    worst, even, leaves_out = 0.0, True, [False] * (len(units) - 1)
+    worst = 0.0
+    even = True
+    leaves_out = [False] * (len(units) - 1)
     for k in range(1, len(units)):
         basis = bases[k]
         if basis is None:
@@ -96,7 +101,7 @@ def closed(
         least = sizes.min(initial=np.inf)
         even = even and _is_even(sizes, least)
         leaves_out[k - 1] = _leaves_out(sizes, least, basis.shape[1])
-    return Closed(worst, even, leaves_out)
+    return ClosureCheck(worst, even, leaves_out)
 
 
 def _leaves_out(sizes: np.ndarray, least: float, rank: int) -> bool:

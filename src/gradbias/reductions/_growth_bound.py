@@ -19,18 +19,22 @@ all factors: there a second term, from the curvature of the loss, only damps the
 import functools
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
 from ..numerics.pytrees import Module
+from ..numerics.types import Array
 
-# Of the product of their sizes: a chain of layers that cancel each other so far is known to fewer
-# digits than are promised, since its terms round at 2e-16.
+# Of the product of their sizes: a direction so small in a chain of layers is known to fewer digits
+# than are promised, since its terms round at 2e-16.
 NEAR_SADDLE = float(np.finfo(np.float64).eps) / 1e-10
 NARROW = 10  # rows or columns of a factor up to which its norm is quick to compute
-PARTS, ROUNDS = 8, 12  # of a stretch, and of the search for a bound on each
+# of a stretch, and of the search for a bound on each
+PARTS = 8
+ROUNDS = 12
 
 
 class Growth(Module):
@@ -48,27 +52,31 @@ class Growth(Module):
     inside: Any
     at_looks: bool = eqx.field(static=True)
 
-    def others(self, sizes: Sequence[Any], xp: Any = np) -> Any:
+    def others(self, sizes: Sequence[Any], xp: ModuleType = np) -> Array:
         """The largest row sum of M over the slope: products of all factors but two.
 
         Args:
             sizes: the norms of the factors.
             xp: numpy, or jax.numpy inside of compiled code.
         """
-        count, one, zero = len(sizes), xp.ones_like(sizes[0]), xp.zeros_like(sizes[0])
+        count = len(sizes)
+        one = xp.ones_like(sizes[0])
+        zero = xp.zeros_like(sizes[0])
         if count == 1:
             return zero
         if count == 2:  # nothing but the slope itself
             return one * xp.maximum(self.leads_out[0], self.inside)
         between = [xp.maximum(self.outside[i], self.inside * sizes[i]) for i in range(count)]
         leads = [xp.maximum(self.leads_out[i], self.inside) for i in range(count - 1)]
-        before, after = [one], [one]
+        before = [one]
+        after = [one]
         for i in range(count - 1):
             before.append(before[-1] * sizes[i])
             after.append(after[-1] * sizes[count - 1 - i])
         after.reverse()  # products of the factors before, and after, each of them
         # Pairs with a later factor, and with an earlier one, one after the other.
-        later, earlier = [zero] * count, [zero] * count
+        later = [zero] * count
+        earlier = [zero] * count
         for i in reversed(range(count - 1)):
             later[i] = leads[i] * (after[i + 1] + between[i + 1] * later[i + 1])
         for i in range(1, count):
@@ -133,7 +141,8 @@ def growth_of(
 def _growth(
     outside: tuple[float, ...], leads_out: tuple[bool, ...], inside: bool, at_looks: bool
 ) -> Growth:
-    leads, counts = np.asarray(leads_out, float), np.asarray(float(inside))
+    leads = np.asarray(leads_out, float)
+    counts = np.asarray(float(inside))
     return Growth(np.asarray(outside), leads, counts, at_looks)
 
 
@@ -145,25 +154,43 @@ def _rounded_up(value: float) -> float:
 
 
 def near_saddle(
-    factors: Sequence[np.ndarray], units: Sequence[np.ndarray], bases: list[np.ndarray | None]
+    factors: Sequence[np.ndarray], inside: Sequence[np.ndarray], bases: list[np.ndarray | None]
 ) -> bool:
-    """Do exact zeros, or layers that cancel each other, hold still what rounding would set free?
+    """Do exact zeros, or directions that are next to none, hold still what rounding would set free?
+
+    What moves a factor is the slope between the products of the factors before and after it. A
+    change of basis rounds them to the digits of their largest entries. Where each of their singular
+    values keeps its own digits, errors stay as small as they are, next to what they are errors of.
 
     Not where every basis takes coordinates as they are: that rounds nothing.
 
     Args:
         factors: of the net.
-        units: the same, each divided by its norm.
+        inside: the same inside the subspaces, each divided by the norm of its factor.
         bases: of the invariant subspaces.
     """
     if all(basis is None or np.count_nonzero(basis) == basis.shape[1] for basis in bases):
         return False
     if not all(factor.all() for factor in factors):
         return True
-    for chain in (units, [factor.T for factor in reversed(units)]):
-        product = chain[0]
-        for factor in chain[1:]:
-            product = product @ factor
-            if np.vdot(product, product) < NEAR_SADDLE**2:
-                return True
+    return any(_loses_digits(chain[:-1]) for chain in (inside, [f.T for f in reversed(inside)]))
+
+
+def _loses_digits(chain: Sequence[np.ndarray]) -> bool:
+    """Is a singular value of some first factors' product too small to keep its digits?"""
+    product: np.ndarray | None = None
+    rank = math.inf
+    for factor in chain:
+        product = factor if product is None else product @ factor
+        rank = min(rank, *factor.shape)
+        if _squared_singular_value(product, int(rank)) < NEAR_SADDLE**2:
+            return True
     return False
+
+
+def _squared_singular_value(matrix: np.ndarray, rank: int) -> float:
+    """The square of the last singular value that a matrix of this rank may have."""
+    if rank == 1:
+        return float(np.vdot(matrix, matrix))
+    squares = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    return float(np.linalg.eigvalsh(squares)[-rank])

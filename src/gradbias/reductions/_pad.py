@@ -22,7 +22,7 @@ LANES = 4  # numbers that a processor handles at once
 SMALL = 8  # sizes up to this are left as they are
 
 
-class Frame(NamedTuple):
+class PaddedSize(NamedTuple):
     """The sizes of a reduced run, and which parts of its lift there are.
 
     Attributes:
@@ -36,20 +36,20 @@ class Frame(NamedTuple):
     rests: tuple[bool, ...]
 
     @classmethod
-    def of(cls, net: Deep, lift: Lift) -> "Frame":
+    def of(cls, net: Deep, lift: Lift) -> "PaddedSize":
         """The frame of a reduced run as it is."""
         bases = tuple(basis is not None for basis in lift.bases)
         return cls(tuple(net.dims), bases, tuple(rest is not None for rest in lift.rests))
 
     @classmethod
-    def around(cls, frames: Sequence["Frame"]) -> "Frame":
+    def around(cls, frames: Sequence["PaddedSize"]) -> "PaddedSize":
         """The smallest frame into which all of these fit."""
         columns = [list(zip(*(frame[i] for frame in frames), strict=True)) for i in range(3)]
         return cls(
             tuple(map(max, columns[0])), tuple(map(any, columns[1])), tuple(map(any, columns[2]))
         )
 
-    def rounded(self) -> "Frame":
+    def rounded(self) -> "PaddedSize":
         """Hidden sizes as multiples of what a processor adds up at once.
 
         41 columns take a sixth longer than 44. A whole space, which has no basis, is left alone.
@@ -74,7 +74,7 @@ class Frame(NamedTuple):
 
 def rounded(found: Reduction) -> Reduction:
     """A closure with hidden sizes that are quick to compute with."""
-    frame = Frame.of(found.net, found.lift).rounded()
+    frame = PaddedSize.of(found.net, found.lift).rounded()
     if frame.dims == tuple(found.net.dims):
         return found
     return found._replace(
@@ -84,7 +84,7 @@ def rounded(found: Reduction) -> Reduction:
     )
 
 
-def padded_params(params: dict[str, Any], frame: Frame) -> dict[str, Any]:
+def padded_params(params: dict[str, Any], frame: PaddedSize) -> dict[str, Any]:
     """The parameters of the small net in a larger frame."""
     return params | {
         f"W{k}": _grown(params[f"W{k}"], shape)
@@ -92,7 +92,7 @@ def padded_params(params: dict[str, Any], frame: Frame) -> dict[str, Any]:
     }
 
 
-def padded_problem(problem: Quadratic, frame: Frame) -> Quadratic:
+def padded_problem(problem: Quadratic, frame: PaddedSize) -> Quadratic:
     """The problem in a larger frame: more directions, in which the data do not vary."""
     if not isinstance(problem, SpectralRegression):
         return problem  # its draws have the size of its row space: not for us to change
@@ -106,7 +106,7 @@ def _padded_regression(problem: SpectralRegression, r: int, k: int) -> SpectralR
     return eqx.tree_at(lambda p: [getattr(p, name) for name in sizes], problem, grown)
 
 
-def padded_lift(lift: Lift, frame: Frame) -> Lift:
+def padded_lift(lift: Lift, frame: PaddedSize) -> Lift:
     """The way back from a larger frame."""
     heights = lift.net.chain
     bases = [
@@ -120,7 +120,8 @@ def padded_lift(lift: Lift, frame: Frame) -> Lift:
         np.zeros(shape) if there and rest is None else rest
         for rest, there, shape in zip(lift.rests, frame.rests, shapes, strict=True)
     ]
-    across, shape = lift.across, (heights[0], frame.dims[1])
+    across = lift.across
+    shape = (heights[0], frame.dims[1])
     if frame.rests[0]:
         across = _grown(np.zeros(shape) if across is None else across, shape)
     return Lift(lift.net, bases, rests, across)

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ..nets import ChainNet, Deep, Net
 from ..nets.base import product
 from ..numerics.memo import latest
+from ..numerics.types import Array, PyTree
 from ..problems import Problem, QuadraticProblem
 from ..problems.base import Quadratic
 from ._closure import CERTIFICATE, about_norm, closed, invariant_bases, polished, small, unit
@@ -35,7 +35,7 @@ class Lift(NamedTuple):
     rests: list[Any]
     across: Any
 
-    def predictor(self, params) -> Any:
+    def predictor(self, params: PyTree) -> Any:
         """The end-to-end predictor, without the hidden width."""
         later = [params[f"W{k}"] for k in range(2, len(self.rests) + 1)]
         # Into all inputs last: the small predictor is narrow, a layer is not.
@@ -49,14 +49,14 @@ class Lift(NamedTuple):
         bases = [self.bases[0], *([None] * (len(self.bases) - 1))]
         return Lift(self.net, bases, [None] * len(self.rests), self.across)
 
-    def __call__(self, params) -> Any:
+    def __call__(self, params: PyTree) -> Any:
         factors = [
             inside if rest is None else inside + params["rest"] * rest
             for inside, rest in zip(self._inside(params), self.rests, strict=True)
         ]
         return self.net.from_factors(factors)
 
-    def gradient(self, grads) -> Any:
+    def gradient(self, grads: PyTree) -> Any:
         """The gradient in all parameters: it has no part outside the subspaces."""
         return self.net.from_factors(self._inside(grads))
 
@@ -101,7 +101,7 @@ class Bases(NamedTuple):
     leaves_out: list[bool]
 
 
-def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
+def reduce(problem: Problem, net: Net, params: PyTree) -> Reduction | str:
     """The exact closure of a run, or a sentence that says why there is none."""
     if not isinstance(net, ChainNet):
         return f"{type(net).__name__} is not a product of matrices"
@@ -131,35 +131,37 @@ def reduce(problem: Problem, net: Net, params: Any) -> Reduction | str:
     if found.residual > CERTIFICATE:
         return f"invariance residual {found.residual:.1e} is above {CERTIFICATE:.0e}"
     bases = found.bases
-    inside = {
-        f"W{k}": _project(bases[k - 1], factor, bases[k])
-        for k, factor in enumerate(factors, start=1)
-    }
-    dims = [inside["W1"].shape[0], *(inside[f"W{k}"].shape[1] for k in range(1, len(factors) + 1))]
+    small_factors = list(map(_project, bases[:-1], factors, bases[1:]))
+    dims = [small_factors[0].shape[0], *(factor.shape[1] for factor in small_factors)]
     if 0 in dims:
         return "a layer is cut off: no signal passes it"
     rests = _rests(factors, bases)
     across = None if rests[0] is None else _project(None, rests[0], bases[1])
     lift = Lift(net, bases, rests, across)
+    inside = {f"W{k}": factor for k, factor in enumerate(small_factors, start=1)}
     inside["rest"] = np.asarray(1.0)
-    seen, small_net = in_row_space(problem), chain_of(tuple(dims))
-    rounding, growth = _errors(factors, units, norms, rests, found, list(pairwise(dims)))
+    seen = in_row_space(problem)
+    small_net = chain_of(tuple(dims))
+    rounding, growth = _errors(factors, small_factors, norms, rests, found)
     return Reduction(seen, small_net, inside, lift, row_space, found.residual, growth, rounding)
 
 
 def _errors(
     factors: Sequence[np.ndarray],
-    units: Sequence[np.ndarray],
+    inside: Sequence[np.ndarray],
     norms: Sequence[float],
     rests: list[np.ndarray | None],
     found: Bases,
-    shapes: list[tuple[int, int]],
 ) -> tuple[float, Growth | None]:
     """How large errors are that may grow, and how fast they do; zero and None without any."""
-    saddle = near_saddle(factors, units, found.bases)
+    scaled = [
+        small / norm if norm > 0 else small for small, norm in zip(inside, norms, strict=True)
+    ]
+    saddle = near_saddle(factors, scaled, found.bases)
     if not saddle and not any(found.leaves_out):
         return 0.0, None
     outside = [0.0 if rest is None else about_norm(rest) for rest in rests[1:-1]]
+    shapes = [factor.shape for factor in inside]
     growth = growth_of([0.0, *outside, 0.0][: len(factors)], found.leaves_out, saddle, shapes)
     return float(max(found.residual, EPS) * max(norms)), growth
 
@@ -192,7 +194,8 @@ def _rests(factors: list[np.ndarray], bases: list[np.ndarray | None]) -> list[np
     """(I − P0) F1, then (I − P(k−1)) Fk (I − Pk)."""
     rests: list[np.ndarray | None] = []
     for k, factor in enumerate(factors, start=1):
-        left, right = bases[k - 1], bases[k]
+        left = bases[k - 1]
+        right = bases[k]
         rest = _outside(left, factor)
         if k > 1 and rest is not None:
             turned = _outside(right, rest.T)
@@ -212,6 +215,6 @@ def _project(left: np.ndarray | None, factor: np.ndarray, right: np.ndarray | No
     return rows if right is None else rows @ right
 
 
-def _sandwich(left, small, right) -> Any:
+def _sandwich(left, small, right) -> Array:
     rows = small if left is None else left @ small
     return rows if right is None else rows @ right.T

@@ -58,11 +58,13 @@ def left_out(problem: QuadraticProblem) -> str | None:
     """A sentence if the basis of the row space misses data that are small, not rounding."""
     if isinstance(problem, Regression):
         U, s, Vt = problem.svd
-        missed, size = np.abs(problem.X - (U * s) @ Vt), np.abs(problem.X)
+        missed = np.abs(problem.X - (U * s) @ Vt)
+        size = np.abs(problem.X)
         by_row = size.max(axis=1, initial=0.0), missed.max(axis=1, initial=0.0)
         by_column = size.max(axis=0, initial=0.0), missed.max(axis=0, initial=0.0)
     elif isinstance(problem, Population):
-        basis, deviation = problem.row_space, np.sqrt(np.diag(problem.sigma_x))
+        basis = problem.row_space
+        deviation = np.sqrt(np.diag(problem.sigma_x))
         missed = np.abs(problem.sigma_x - basis @ (basis.T @ problem.sigma_x))
         missed = missed / np.where(deviation == 0, 1.0, deviation)
         by_row = by_column = deviation, missed.max(axis=1, initial=0.0)

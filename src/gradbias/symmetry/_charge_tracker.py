@@ -7,6 +7,7 @@ import numpy as np
 
 from .._generators.symmetry import Symmetry
 from ..numerics import checks
+from ..numerics.types import Number
 from ._laws import increment, momentum_increment
 
 
@@ -36,7 +37,8 @@ class ChargeTracker:
 
     def __init__(self, symmetries: Mapping[str, Symmetry]):
         self.symmetries = named(symmetries)
-        self.charge, self.drift = {}, {}
+        self.charge = {}
+        self.drift = {}
         self._first: dict[str, Any] = {}
         self._cross: dict[str, Any] = {}
 
@@ -74,7 +76,8 @@ class ChargeTracker:
         lr, gamma = self._rates(lr, weight_decay)
         beta = checks.number("momentum", momentum, at_least=0, below=1)
         for name, symmetry in self.symmetries.items():
-            square, cross = symmetry.form(velocity, velocity), self._cross[name]
+            square = symmetry.form(velocity, velocity)
+            cross = self._cross[name]
             change, self._cross[name] = momentum_increment(
                 self.charge[name], cross, square, lr, beta, gamma
             )
@@ -86,7 +89,7 @@ class ChargeTracker:
         gamma = checks.number("weight_decay", weight_decay, at_least=0)
         return checks.number("lr", lr, above=0), gamma
 
-    def _add(self, name: str, change: Any) -> None:
+    def _add(self, name: str, change: Number) -> None:
         self.drift[name] = self.drift[name] + change
         self.charge[name] = self._first[name] + self.drift[name]
 

@@ -13,8 +13,10 @@ from ..nets import Net
 from ..numerics import checks
 from ..numerics.host_rng import generator
 from ..numerics.precision import host
+from ..numerics.types import Number, PyTree
 from ..problems import Batch, Population, Problem
 from ._charge_tracker import named
+from ._sample_gradients import Data
 
 POINTS = 6  # random points besides the given one: directions that hide at one θ show at another
 FRESH = 32  # samples drawn from a Population
@@ -27,7 +29,7 @@ class SampleLoss(eqx.Module):
     problem: Problem
     net: Net
 
-    def __call__(self, params, *sample) -> Any:
+    def __call__(self, params, *sample) -> Number:
         if len(sample) == 1:
             batch = Batch(indices=sample[0][None])
         else:
@@ -37,7 +39,7 @@ class SampleLoss(eqx.Module):
 
 @host
 def check(
-    loss: Callable[..., Any], params: Any, data: Any, symmetry: Symmetry, key: int = 0
+    loss: Callable[..., Any], params: PyTree, data: Data, symmetry: Symmetry, key: int = 0
 ) -> float:
     r"""How far a claimed symmetry is from true: 0 if it holds, up to rounding.
 
@@ -68,7 +70,7 @@ def check(
 def check_all(
     problem: Problem,
     net: Net,
-    params: Any,
+    params: PyTree,
     symmetries: Mapping[str, Symmetry] | None = None,
     key: int = 0,
 ) -> dict[str, float]:
@@ -87,7 +89,7 @@ def check_all(
     return dict(zip(claimed, worst, strict=True))
 
 
-def require(problem: Problem, net: Net, params: Any, symmetries: Mapping[str, Symmetry]) -> None:
+def require(problem: Problem, net: Net, params: PyTree, symmetries: Mapping[str, Symmetry]) -> None:
     """Refuse symmetries that do not hold."""
     for name, cosine in check_all(problem, net, params, symmetries).items():
         if not cosine <= HOLDS:
@@ -98,7 +100,7 @@ def require(problem: Problem, net: Net, params: Any, symmetries: Mapping[str, Sy
 
 
 def _checked(
-    loss: Callable[..., Any], params: Any, data: Any, symmetries: tuple[Symmetry, ...], key: int
+    loss: Callable[..., Any], params: PyTree, data: Data, symmetries: tuple[Symmetry, ...], key: int
 ) -> list[float]:
     samples = data if isinstance(data, tuple) else (data,)
     samples = tuple(np.asarray(array) for array in samples)
@@ -119,7 +121,7 @@ def _rows(problem: Any) -> tuple[np.ndarray, ...]:
     return (np.arange(problem.n),)
 
 
-def _random_points(params: Any, key: int) -> list[Any]:
+def _random_points(params: PyTree, key: int) -> list[Any]:
     """Half of them with every parameter of its own scale, half with all of one.
 
     Where one layer is 1e9 times another, a gradient has no visible part in one of them.
@@ -132,7 +134,7 @@ def _random_points(params: Any, key: int) -> list[Any]:
     def common(leaf: np.ndarray) -> float:
         return max(leaf.shape, default=1) ** -0.5
 
-    def draw(scale: Callable[[np.ndarray], float]) -> Any:
+    def draw(scale: Callable[[np.ndarray], float]) -> PyTree:
         return jax.tree.map(
             lambda leaf: np.asarray(scale(leaf) * rng.standard_normal(leaf.shape)), params
         )
@@ -141,7 +143,7 @@ def _random_points(params: Any, key: int) -> list[Any]:
 
 
 @eqx.filter_jit
-def _cosines(loss, symmetries: tuple[Symmetry, ...], params, samples) -> Any:
+def _cosines(loss, symmetries: tuple[Symmetry, ...], params, samples) -> jax.Array:
     """The largest cosine of every symmetry over all samples."""
     # Both sides are linear in θ and in g: with the scales taken out, nothing underflows.
     theta = _scaled(params)
@@ -157,6 +159,6 @@ def _cosines(loss, symmetries: tuple[Symmetry, ...], params, samples) -> Any:
     return jnp.max(jax.lax.map(of_sample, samples, batch_size=64), axis=0)
 
 
-def _scaled(tree) -> Any:
+def _scaled(tree) -> PyTree:
     top = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
     return jax.tree.map(lambda leaf: leaf / jnp.where(top > 0, top, 1.0), tree)

@@ -13,7 +13,8 @@ from ._run_coordinates import Coordinates, by_size, coordinates
 
 # Singular values, relative to the largest: those below are rounding, those above are not zero,
 # and with one in between the rank is not known.
-ZERO, NOT_ZERO = 1e-13, 1e-8
+ZERO = 1e-13
+NOT_ZERO = 1e-8
 UNCLEAR = (
     "params: the count is not clear here, with a singular value of {:.0e} of the largest: the "
     "start is close to a degenerate one, or its layers are of very different sizes"
@@ -54,9 +55,12 @@ class Completeness(int):
     ):
         """Count; see `completeness`."""
         self = super().__new__(cls, manifold - constants - rotations)
-        self.coordinates, self.manifold = coordinates, manifold
-        self.constants, self.rotations = constants, rotations
-        self.gap, self.distance = gap, distance
+        self.coordinates = coordinates
+        self.manifold = manifold
+        self.constants = constants
+        self.rotations = rotations
+        self.gap = gap
+        self.distance = distance
         return self
 
     @property
@@ -111,7 +115,8 @@ def completeness(setup: Any) -> Completeness:
         )
     space, flat = by_size(space, flat)
     here = linearised(space, flat)
-    J, K = here.J[:, space.moves], here.K[:, space.moves]
+    J = here.J[:, space.moves]
+    K = here.K[:, space.moves]
     rank_J, tangent, gap_J = _kernel(J)
     rank_K, gap_K = _rank_of_constants(K, K @ tangent)
     rotations, gap_R = _rotations(space, flat)
@@ -122,7 +127,8 @@ def completeness(setup: Any) -> Completeness:
 def _rank_of_constants(full: np.ndarray, projected: np.ndarray) -> tuple[int, float]:
     """The rank of the projected differentials; those of small parameters count like others."""
     before = np.linalg.norm(full, axis=1)
-    full, projected = full[before > 0], projected[before > 0] / before[before > 0, None]
+    full = full[before > 0]
+    projected = projected[before > 0] / before[before > 0, None]
     lengths = np.linalg.norm(projected, axis=1)
     _, gap = _decided(np.sort(lengths)[::-1], 1.0)
     kept = lengths >= NOT_ZERO
@@ -132,14 +138,18 @@ def _rank_of_constants(full: np.ndarray, projected: np.ndarray) -> tuple[int, fl
 
 def _rotations(space: Coordinates, flat: np.ndarray) -> tuple[int, float]:
     """The dimension of the orbit under hidden rotations that leave all constants unchanged."""
-    start, end = space.params, {k: np.asarray(v) for k, v in space.unravel(flat).items()}
-    directions, gaps = [], [np.inf]
+    start = space.params
+    end = {k: np.asarray(v) for k, v in space.unravel(flat).items()}
+    directions = []
+    gaps = [np.inf]
     for name, symmetry in space.symmetries.items():
         if not isinstance(symmetry, Pair) or symmetry.B is not None:
             continue
         scale = sum(np.sum(p.of(start) ** 2) for p in symmetry.left + symmetry.right) or 1.0
         tied = space.tied.get(name, np.zeros((0, 1)))
-        stabiliser, gap = _stabiliser(symmetry.charge(start) / scale, tied / np.sqrt(scale))
+        stabiliser, gap = _stabiliser(
+            np.asarray(symmetry.charge(start)) / scale, tied / np.sqrt(scale)
+        )
         gaps.append(gap)
         if stabiliser and isinstance(space.net, Deep):
             _refuse_tiny(start[symmetry.left[0].name], start[symmetry.right[0].name])
@@ -162,10 +172,12 @@ def _refuse_tiny(left: np.ndarray, right: np.ndarray) -> None:
 def _stabiliser(charge: np.ndarray, tied: np.ndarray) -> tuple[list[np.ndarray], float]:
     """Antisymmetric matrices that commute with the charge and annihilate the tied rows."""
     tied = np.linalg.qr(tied)[1] if tied.size else np.zeros((0, len(charge)))
-    turns, columns = [], []
+    turns = []
+    columns = []
     for a, b in zip(*np.triu_indices(len(charge), 1), strict=True):
         turn = np.zeros_like(charge)
-        turn[a, b], turn[b, a] = 1.0, -1.0
+        turn[a, b] = 1.0
+        turn[b, a] = -1.0
         turns.append(turn)
         commutator = charge @ turn - turn @ charge
         columns.append(np.concatenate([commutator.ravel(), (tied @ turn).ravel()]))
@@ -194,7 +206,8 @@ def _decided(s: np.ndarray, largest: float | None) -> tuple[int, float]:
     top = s.max(initial=0.0) if largest is None else largest
     if top == 0:
         return 0, np.inf
-    kept, dropped = s[s >= NOT_ZERO * top], s[s < NOT_ZERO * top].max(initial=0.0)
+    kept = s[s >= NOT_ZERO * top]
+    dropped = s[s < NOT_ZERO * top].max(initial=0.0)
     if dropped > ZERO * np.sqrt(len(s)) * top:
         raise ValueError(UNCLEAR.format(dropped / top))
     lowest = kept.min(initial=np.inf) if len(kept) else NOT_ZERO * top

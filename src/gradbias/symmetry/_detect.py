@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..numerics import checks
 from ..numerics.precision import host
-from ._sample_gradients import prepared
+from ._sample_gradients import Data, prepared
 from ._sparse_basis import sparse_basis
 from ._weighted import Weighted, weighted
 
@@ -52,7 +52,7 @@ class Detected:
 def detect(
     loss: Callable[..., Any],
     params_sampler: Callable[[int], Any],
-    data: Any,
+    data: Data,
     approximate: float = 1e-3,
 ) -> Detected:
     r"""Find all diagonal symmetries of a loss: $\sum_k \mu_k \theta_k g_k = 0$ for every sample.
@@ -78,17 +78,21 @@ def detect(
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
     if size > LARGEST:
         raise ValueError(f"params must have at most {LARGEST} entries to be searched, got {size}")
-    search = _Search(loss, params_sampler, samples, size)
+    search = _SymmetrySearch(loss, params_sampler, samples, size)
     s, Vt = search.run(approximate)
     return _chosen(search, params, s, Vt, approximate)
 
 
-class _Search:
+class _SymmetrySearch:
     """Rows θ∘g/‖g‖‖θ‖ of more and more points, kept as a triangular factor."""
 
     def __init__(self, loss, params_sampler, samples, size: int):
-        self.loss, self.sampler, self.samples, self.size = loss, params_sampler, samples, size
-        self.R, self.points = np.zeros((0, size)), 0
+        self.loss = loss
+        self.sampler = params_sampler
+        self.samples = samples
+        self.size = size
+        self.R = np.zeros((0, size))
+        self.points = 0
         self.last: list[tuple[np.ndarray, np.ndarray]] = []
 
     def grow(self) -> None:
@@ -112,7 +116,8 @@ class _Search:
     def run(self, approximate: float) -> tuple[np.ndarray, np.ndarray]:
         """Singular values, the smallest first, and vectors, once their number has settled."""
         counts: list[tuple[int, int]] = []
-        s, Vt = np.zeros(self.size), np.eye(self.size)
+        s = np.zeros(self.size)
+        Vt = np.eye(self.size)
         while len(counts) < ROUNDS:
             self.grow()
             _, s, Vt = np.linalg.svd(self.R, full_matrices=True)
@@ -135,7 +140,7 @@ class _Search:
         return worst
 
 
-def _chosen(search: _Search, params, s, Vt, approximate: float) -> Detected:
+def _chosen(search: _SymmetrySearch, params, s, Vt, approximate: float) -> Detected:
     exact, near = (int(np.sum(s <= limit)) for limit in (EXACT, max(approximate, EXACT)))
     basis = sparse_basis(Vt[:exact])
     wider = sparse_basis(Vt[:near], start=basis) if near > exact else np.zeros((0, search.size))
@@ -164,7 +169,7 @@ def _unit_rows(rows: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _rows(loss, params, samples) -> Any:
+def _rows(loss, params, samples) -> jax.Array:
     def gradient(z):
         return ravel_pytree(jax.grad(loss)(params, *z))[0]
 

@@ -13,7 +13,7 @@ from ..numerics import checks
 from ..numerics.precision import host
 from ._charge_tracker import named
 from ._generator_spectrum import pulls, rates, squares_of
-from ._jump_solvers import Measured, joint_jump, swept_jump
+from ._jump_solvers import MeasuredNoise, joint_jump, swept_jump
 from ._sample_gradients import (
     Square,
     gradients,
@@ -66,12 +66,12 @@ class Jump:
 
 @host
 def equilibrate(
-    loss: Callable[..., Any],
     params: Any,
-    data: Any,
     symmetries: Mapping[str, Symmetry],
+    loss: Callable[..., Any],
+    data: Any,
     kappa: float = 1.0,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
 ) -> Jump:
     r"""Jump along symmetries to their joint noise equilibrium; no output of the net changes.
 
@@ -88,16 +88,16 @@ def equilibrate(
     as well as it.
 
     Args:
+        params: where to start.
+        symmetries: by name, such as net.symmetries().
         loss: `loss(params, *sample)` of one sample, written with jax.numpy; with data (X, Y) it
             is called as loss(params, x, y).
-        params: where to start.
         data: an array, or a tuple of arrays whose first axis counts samples.
-        symmetries: by name, such as net.symmetries().
         kappa: lr/S.
-        gamma: γ ≥ 0 (half of torch's weight decay).
+        weight_decay: γ ≥ 0 (half of torch's weight decay).
     """
     params, samples = prepared(loss, params, data)
-    return _jump(_Data(loss, samples), params, named(symmetries), *rates(kappa, gamma))
+    return _jump(_Data(loss, samples), params, named(symmetries), *rates(kappa, weight_decay))
 
 
 @host
@@ -135,13 +135,13 @@ class _Data:
     loss: Callable[..., Any]
     samples: tuple[np.ndarray, ...]
 
-    def measure(self, params: Any, symmetries: Mapping[str, Symmetry]) -> Measured:
+    def measure(self, params: Any, symmetries: Mapping[str, Symmetry]) -> MeasuredNoise:
         """The noise at a point: entry by entry, and in the eigenbasis of every family."""
         centre = mean_gradient(self.loss, params, self.samples)
         where = self.loss, params, self.samples, centre
         diagonal = noise_of(Square(), *where)
         noise = {name: noise_of(squares_of(s), *where) for name, s in symmetries.items()}
-        return Measured(params, diagonal, noise)
+        return MeasuredNoise(params, diagonal, noise)
 
     def centred(self, params: Any) -> Any:
         """The gradients of all samples, less their mean."""
@@ -190,16 +190,18 @@ def _jump(
     )
 
 
-def _measured(source: _Data | None, params: Any, symmetries: Mapping[str, Symmetry]) -> Measured:
+def _measured(
+    source: _Data | None, params: Any, symmetries: Mapping[str, Symmetry]
+) -> MeasuredNoise:
     if source is not None:
         return source.measure(params, symmetries)
     nothing = jax.tree.map(np.zeros_like, params)
     none = {n: np.zeros(jax.eval_shape(squares_of(s), params).shape) for n, s in symmetries.items()}
-    return Measured(params, nothing, none)
+    return MeasuredNoise(params, nothing, none)
 
 
 def _ratios(
-    at: Measured,
+    at: MeasuredNoise,
     symmetries: Mapping[str, Symmetry],
     alive: dict[str, Any],
     kappa: float,
@@ -223,6 +225,7 @@ def ratio_of(up: Any, down: Any, alive: Any) -> Any:
 def _change(source: _Data | None, params: Any, end: Any) -> float:
     if source is None:
         return float("nan")
-    old, new = source.losses(params), source.losses(end)
+    old = source.losses(params)
+    new = source.losses(end)
     size = np.abs(old).max()
     return float(np.abs(new - old).max() / size) if size > 0 else float(np.abs(new).max())

@@ -10,6 +10,7 @@ import numpy as np
 from .._generators.mixing import General, Hyperbolic, Pair
 from .._generators.symmetry import Neurons, Rescaling, Symmetry
 from ..numerics import checks
+from ..numerics.types import Array, PyTree
 from ._weighted import Weighted
 
 
@@ -27,7 +28,7 @@ class Squares(eqx.Module):
     symmetry: Symmetry
     vectors: Any = None
 
-    def __call__(self, tree: Any) -> Any:
+    def __call__(self, tree: PyTree) -> Array:
         symmetry = self.symmetry
         if isinstance(symmetry, Neurons):
             sides = [symmetry.plus, symmetry.minus]
@@ -47,9 +48,10 @@ class Squares(eqx.Module):
         leaves = [jnp.reshape(leaf, -1) for leaf in jax.tree.leaves(tree)]
         return jnp.concatenate(leaves) ** 2
 
-    def _seam(self, symmetry: Pair, tree: Any) -> Any:
+    def _seam(self, symmetry: Pair, tree: PyTree) -> jax.Array:
         L, R = symmetry._layers(tree)
-        left, right = sum(a.T @ a for a in L), sum(b @ b.T for b in R)
+        left = sum(a.T @ a for a in L)
+        right = sum(b @ b.T for b in R)
         if symmetry.B is None:
             return jnp.stack([jnp.asarray(left), jnp.asarray(right)])
         Q = self.vectors
@@ -104,12 +106,10 @@ def pulls(
     return up, kappa * noise @ plus[1] + 4 * gamma * squares @ plus[0]
 
 
-def rates(kappa: float, gamma: float) -> tuple[float, float]:
+def rates(kappa: float, weight_decay: float) -> tuple[float, float]:
     """κ and γ, checked."""
-    kappa, gamma = (
-        checks.number("kappa", kappa, at_least=0),
-        checks.number("gamma", gamma, at_least=0),
-    )
+    kappa = checks.number("kappa", kappa, at_least=0)
+    gamma = checks.number("weight_decay", weight_decay, at_least=0)
     if kappa == 0 and gamma == 0:
-        raise ValueError("kappa and gamma must not both be 0: nothing moves a charge then")
+        raise ValueError("kappa and weight_decay must not both be 0: nothing moves a charge then")
     return kappa, gamma

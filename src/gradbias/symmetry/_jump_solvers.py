@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from .._generators.symmetry import Symmetry
-from ..numerics.balance_roots import joint_balance, signed_root
+from ..numerics.balance_roots import orbit_balance, signed_root
 from ..numerics.precision import to_numpy
 from ..numerics.psd import rank, riccati
 from ._generator_spectrum import eigenvalues, is_matrix, pulls, squares_of
@@ -24,7 +24,7 @@ Found = tuple[Any, dict[str, Any], dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class MeasuredNoise:
     """A point, and the gradient noise there.
 
     Attributes:
@@ -53,10 +53,11 @@ class Measured:
 
 
 def joint_jump(
-    at: Measured, symmetries: Mapping[str, Symmetry], kappa: float, gamma: float
+    at: MeasuredNoise, symmetries: Mapping[str, Symmetry], kappa: float, gamma: float
 ) -> Found:
     """The joint equilibrium of diagonal families: the end, λ and what is alive, by name."""
-    columns, sizes = [], {}
+    columns = []
+    sizes = {}
     for name, symmetry in symmetries.items():
         found = diagonals(symmetry, at.params)
         assert found is not None
@@ -66,21 +67,19 @@ def joint_jump(
         columns.append(scipy.sparse.csc_array((mu, (np.arange(mu.size), unit)), shape=shape))
     if not columns:
         return at.params, {}, {}
-    K = 2 * scipy.sparse.hstack(columns)
     with np.errstate(divide="ignore"):
         noise = np.log(kappa) + np.log(_flat(at.diagonal))
         decay = np.log(4 * gamma) + 2 * np.log(np.abs(_flat(at.params)))
-    stacked = scipy.sparse.csc_array(scipy.sparse.vstack([-K, K]))
-    stacked.eliminate_zeros()
-    solved = joint_balance(stacked, np.concatenate([noise, decay]))
+    solved = orbit_balance(scipy.sparse.csc_array(scipy.sparse.hstack(columns)), noise, decay)
     if not solved.reached:
         worst = float(np.abs(solved.imbalance).max(initial=0.0))
         raise ValueError(
             "symmetries: these have no joint equilibrium at a finite distance (an imbalance of "
             f"{worst:.1e} is left): along some combination of them noise and decay only fall. "
-            "Leave out some of them, or give gamma > 0"
+            "Leave out some of them, or give weight_decay > 0"
         )
-    lam, alive = _split(solved.x, sizes), _split(solved.alive, sizes)
+    lam = _split(solved.x, sizes)
+    alive = _split(solved.alive, sizes)
     return _moved(at.params, symmetries, lam), lam, alive
 
 
@@ -108,7 +107,10 @@ def swept_jump(
         kappa: lr/S.
         gamma: γ.
     """
-    lam, alive, turns, worst = {}, {}, {}, 0.0
+    lam = {}
+    alive = {}
+    turns = {}
+    worst = 0.0
     for _ in range(SWEEPS):
         worst = 0.0
         for name, symmetry in symmetries.items():
@@ -125,8 +127,8 @@ def swept_jump(
             return params, lam, alive
     raise ValueError(
         f"symmetries: the families still move by {worst:.1e} after {SWEEPS} sweeps: some share "
-        "layers and converge slowly, or their equilibrium is at infinity. Give gamma > 0, or use "
-        "theory.symmetry.deep_equilibrium for linear chains"
+        "layers and converge slowly, or their equilibrium is at infinity. Give weight_decay > 0 "
+        "or use theory.symmetry.deep_equilibrium for linear chains"
     )
 
 

@@ -5,8 +5,11 @@ Plain arithmetic, on numbers and arrays of NumPy or jax.
 
 from typing import Any
 
+from ..numerics import quadratic_step
+from ..numerics.types import Number
 
-def step(charge, square, lr, weight_decay=0.0) -> Any:
+
+def step(charge: Number, square: Number, lr: Number, weight_decay: Number = 0.0) -> Number:
     r"""The charge after a step θ ← θ − lr·(g + 2γθ): $(1 - 2\,lr\,\gamma)^2 C + lr^2 g^T A g$.
 
     Args:
@@ -18,12 +21,19 @@ def step(charge, square, lr, weight_decay=0.0) -> Any:
     return charge + increment(charge, square, lr, weight_decay)
 
 
-def increment(charge, square, lr, weight_decay=0.0) -> Any:
+def increment(charge: Number, square: Number, lr: Number, weight_decay: Number = 0.0) -> Number:
     """C' − C of `step`, without the cancellation."""
     return lr * lr * square - 4 * lr * weight_decay * (1 - lr * weight_decay) * charge
 
 
-def momentum_step(charge, cross, square, lr, momentum, weight_decay=0.0) -> tuple[Any, Any]:
+def momentum_step(
+    charge: Number,
+    cross: Number,
+    square: Number,
+    lr: Number,
+    momentum: Number,
+    weight_decay: Number = 0.0,
+) -> tuple[Any, Any]:
     r"""Charge and cross term after a step v ← βv + g + 2γθ, θ ← θ − lr·v.
 
     With $D = \theta^T A v$ and $a = \beta D + 2\gamma C$: $C' = C - 2\,lr\,a + lr^2 v'^T A v'$ and
@@ -44,7 +54,15 @@ def momentum_step(charge, cross, square, lr, momentum, weight_decay=0.0) -> tupl
     return charge + change, cross
 
 
-def momentum_increment(charge, cross, square, lr, momentum, weight_decay=0.0) -> tuple[Any, Any]:
+def momentum_increment(
+    charge: Number,
+    cross: Number,
+    square: Number,
+    lr: Number,
+    momentum: Number,
+    weight_decay: Number,
+) -> tuple[Any, Any]:
     """C' − C and D' of `momentum_step`."""
-    a = momentum * cross + 2 * weight_decay * charge
-    return lr * lr * square - 2 * lr * a, a - lr * square
+    return quadratic_step.momentum_increment(
+        charge, cross, square, square, lr, momentum, 2 * weight_decay
+    )

@@ -47,12 +47,14 @@ def minimiser(space: Coordinates) -> tuple[np.ndarray, float]:
 
 
 def _end_of_path(space: Coordinates, start: np.ndarray) -> np.ndarray:
-    calls, last = 0, start
+    calls = 0
+    last = start
 
     def velocity(_, flat):
         nonlocal calls, last
         here = linearised(space, flat)
-        calls, last = calls + 1, flat
+        calls = calls + 1
+        last = flat
         if calls > CALLS or not np.isfinite(here.J).all():
             raise StopIteration
         gram = here.J @ here.J.T
@@ -83,7 +85,8 @@ def _polished(
             left = np.linalg.norm(here.J.T @ here.residual) / np.linalg.norm(here.J)
         return float(max(left / size, off))
 
-    here, damping = linearised(space, flat), 1e-8
+    here = linearised(space, flat)
+    damping = 1e-8
     least = distance(here)
     for _ in range(POLISHES):
         if least <= ACCEPTED:  # further steps would blur parameters of 1e-10 and less
@@ -96,7 +99,10 @@ def _polished(
         there = linearised(space, flat - step)
         now = distance(there)
         if now < least:
-            flat, here, least, damping = flat - step, there, now, damping / 30
+            flat = flat - step
+            here = there
+            least = now
+            damping = damping / 30
         elif damping > 1e6:
             break
         else:
@@ -119,5 +125,6 @@ def linearised(space: Coordinates, flat: np.ndarray) -> Linearised:
 
 @eqx.filter_jit
 def _linearised(space: Coordinates, flat):
-    J, K = jax.jacrev(space.residual)(flat), jax.jacrev(space.constants)(flat)
+    J = jax.jacrev(space.residual)(flat)
+    K = jax.jacrev(space.constants)(flat)
     return space.residual(flat), space.constants(flat), J, K

@@ -15,6 +15,7 @@ from ..nets import LinearNet
 from ..nets.base import as_matrix
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
+from ..numerics.types import Number, PyTree
 from ..problems import QuadraticProblem
 from ._charge_tracker import named
 from ._check import require
@@ -39,12 +40,12 @@ class NoetherFlow:
     lr: float
 
     @property
-    def total(self) -> Any:
+    def total(self) -> Number:
         """dC/dt: the sum of the three."""
         return self.decay + self.noise + self.gd
 
     @property
-    def per_step(self) -> Any:
+    def per_step(self) -> Number:
         """The mean change of C in one step."""
         return self.lr * self.total
 
@@ -76,7 +77,9 @@ def noether_flow(
     Returns:
         The flow of every charge, by name.
     """
-    problem, net, dynamics = setup.problem, setup.net, setup.dynamics
+    problem = setup.problem
+    net = setup.net
+    dynamics = setup.dynamics
     params = jax.tree.map(lambda leaf: checks.array("params", leaf), setup.params)
     chosen = named(net.symmetries() if symmetries is None else symmetries)
     require(problem, net, params, chosen)
@@ -103,7 +106,7 @@ def noether_flow(
     return flows
 
 
-def _rate(dynamics: Any, step: int) -> float:
+def _rate(dynamics: object, step: int) -> float:
     lr = getattr(dynamics, "lr", 0.0)  # gradient flow has none
     if not callable(lr):
         return float(lr)
@@ -113,14 +116,14 @@ def _rate(dynamics: Any, step: int) -> float:
         return float(np.asarray(lr(step)))
 
 
-def _trace(symmetry: Symmetry, params, factor) -> Any:
+def _trace(symmetry: Symmetry, params, factor) -> Number:
     """Tr[ΣA] for Σ = σσᵀ, from the columns of σ: no D×D matrix."""
     columns = checks.array("noise.factor(problem, net, params)", factor, ndim=(2,)).T
     return to_numpy(_summed(symmetry, params, columns))[()]
 
 
 @eqx.filter_jit
-def _summed(symmetry: Symmetry, params, columns) -> Any:
+def _summed(symmetry: Symmetry, params, columns) -> jax.Array:
     _, unravel = ravel_pytree(params)
 
     def add(total, column):
@@ -132,7 +135,7 @@ def _summed(symmetry: Symmetry, params, columns) -> Any:
 
 
 @eqx.filter_jit
-def _mean_gradient(problem, net, params) -> Any:
+def _mean_gradient(problem, net, params) -> PyTree:
     if isinstance(net, LinearNet) and isinstance(problem, QuadraticProblem):
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta))[0]

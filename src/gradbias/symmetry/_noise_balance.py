@@ -13,11 +13,12 @@ from .._generators.symmetry import Symmetry
 from ..numerics import checks
 from ..numerics.host_rng import generator
 from ..numerics.precision import host, to_numpy
+from ..numerics.types import Number, PyTree
 from ._charge_tracker import named
 from ._generator_spectrum import squares_of
 from ._jump_solvers import lam_star
 from ._noether import NoetherFlow
-from ._sample_gradients import mean_gradient, mean_of, noise_of, prepared
+from ._sample_gradients import Data, mean_gradient, mean_of, noise_of, prepared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,19 +58,19 @@ class Form(eqx.Module):
 
     symmetry: Symmetry
 
-    def __call__(self, tree: Any) -> Any:
+    def __call__(self, tree: PyTree) -> Number:
         return self.symmetry.form(tree, tree)
 
 
 @host
 def noise_balance(
     loss: Callable[..., Any],
-    params: Any,
-    data: Any,
+    params: PyTree,
+    data: Data,
     symmetries: Mapping[str, Symmetry],
     lr: float = 1.0,
     batch_size: int = 1,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
     replace: bool = True,
     half_batch: int | None = None,
     key: int = 0,
@@ -90,20 +91,22 @@ def noise_balance(
         symmetries: by name, such as net.symmetries() or what `detect` finds.
         lr: learning rate.
         batch_size: S.
-        gamma: γ ≥ 0 (half of torch's weight decay).
+        weight_decay: γ ≥ 0 (half of torch's weight decay).
         replace: batches with replacement? If not, noise is smaller by (n − S)/(n − 1).
         half_batch: s; a sixteenth of the data if None.
         key: an integer; decides the half batches.
     """
     params, samples = prepared(loss, params, data)
-    lr, gamma = checks.number("lr", lr, above=0), checks.number("gamma", gamma, at_least=0)
+    lr = checks.number("lr", lr, above=0)
+    gamma = checks.number("weight_decay", weight_decay, at_least=0)
     kappa = _kappa(lr, batch_size, len(samples[0]), replace)
     mean = mean_gradient(loss, params, samples)
     where = loss, params, samples, mean
     halves = _halves(loss, params, samples, half_batch, key)
     found = {}
     for name, symmetry in named(symmetries).items():
-        trace, charge = mean_of(Form(symmetry), *where)[()], symmetry.charge(params)
+        trace = mean_of(Form(symmetry), *where)[()]
+        charge = symmetry.charge(params)
         drift = -4 * gamma * charge, kappa * trace, lr * symmetry.form(mean, mean)
         squares = np.asarray(squares_of(symmetry)(params))
         noise = np.asarray(noise_of(squares_of(symmetry), *where))
@@ -152,7 +155,7 @@ def _estimated(symmetry: Symmetry, halves: tuple[Any, int], n: int) -> tuple[Any
 
 
 @eqx.filter_jit
-def _differences(loss, params, batches) -> Any:
+def _differences(loss, params, batches) -> PyTree:
     def mean(p, batch):
         return jnp.mean(jax.vmap(loss, (None, *(0 for _ in batch)))(p, *batch))
 
@@ -164,7 +167,7 @@ def _differences(loss, params, batches) -> Any:
 
 
 @eqx.filter_jit
-def _forms(symmetry: Symmetry, trees) -> Any:
+def _forms(symmetry: Symmetry, trees) -> Number:
     return jax.vmap(lambda g: symmetry.form(g, g))(trees)
 
 
@@ -185,20 +188,22 @@ class Drift:
     gd: Any
 
     @property
-    def predicted(self) -> Any:
+    def predicted(self) -> np.ndarray:
         """The sum of the three."""
         return self.decay + self.noise + self.gd
 
     @property
     def slope(self) -> float:
         """Observed against predicted over the generators of a family: 1 if they agree."""
-        told, seen = np.ravel(self.predicted), np.ravel(self.observed)
+        told = np.ravel(self.predicted)
+        seen = np.ravel(self.observed)
         return float(told @ seen / (told @ told)) if np.any(told) else float("nan")
 
     @property
     def correlation(self) -> float:
         """Between observed and predicted; nan for a single charge."""
-        told, seen = np.ravel(self.predicted), np.ravel(self.observed)
+        told = np.ravel(self.predicted)
+        seen = np.ravel(self.observed)
         if told.size < 2 or np.ptp(told) == 0 or np.ptp(seen) == 0:
             return float("nan")
         return float(np.corrcoef(told, seen)[0, 1])
@@ -208,12 +213,12 @@ class Drift:
 def drift(
     loss: Callable[..., Any],
     path: Sequence[Any],
-    data: Any,
+    data: Data,
     symmetries: Mapping[str, Symmetry],
     lr: float,
     batch_size: int,
     every: int,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
     replace: bool = True,
 ) -> dict[str, Drift]:
     """The drift of charges along saved parameters of an SGD run, observed and predicted.
@@ -229,14 +234,15 @@ def drift(
         lr: learning rate.
         batch_size: S.
         every: steps from one saved point to the next.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
         replace: batches with replacement?
     """
     if len(path) < 2:
         raise ValueError(f"path must hold at least two points, got {len(path)}")
     time = checks.number("lr", lr, above=0) * checks.integer("every", every, at_least=1)
-    gamma = checks.number("gamma", gamma, at_least=0)
-    chosen, points = named(symmetries), [prepared(loss, p, data) for p in path]
+    gamma = checks.number("weight_decay", weight_decay, at_least=0)
+    chosen = named(symmetries)
+    points = [prepared(loss, p, data) for p in path]
     kappa = _kappa(lr, batch_size, len(points[0][1][0]), replace)
     flows = [_causes(loss, *point, chosen, kappa, gamma, lr) for point in points]
     found = {}
@@ -248,7 +254,9 @@ def drift(
     return found
 
 
-def _causes(loss, params, samples, symmetries, kappa: float, gamma: float, lr: float) -> Any:
+def _causes(
+    loss, params, samples, symmetries, kappa: float, gamma: float, lr: float
+) -> dict[str, np.ndarray]:
     mean = mean_gradient(loss, params, samples)
     where = loss, params, samples, mean
     return {

@@ -20,11 +20,13 @@ from .._generators.mixing import Pair
 from .._generators.symmetry import Symmetry
 from ..nets import MLP, ChainNet, Deep, Diagonal, LinearNet, Net
 from ..numerics import checks
+from ..numerics.types import PyTree
 from ..problems import Problem, QuadraticProblem, Regression
 from ._check import require
 
 # Directions in a layer, relative to its norm: those below are rounding, those above are there.
-ZERO, NOT_ZERO = 1e-12, 1e-6
+ZERO = 1e-12
+NOT_ZERO = 1e-6
 
 
 class LogRatio(eqx.Module):
@@ -37,7 +39,7 @@ class LogRatio(eqx.Module):
     u_moves: Any
     v_moves: Any
 
-    def __call__(self, params) -> Any:
+    def __call__(self, params) -> jax.Array:
         u = jnp.log(jnp.abs(jnp.where(self.u_moves, params["u"], 1.0)))
         v = jnp.log(jnp.abs(jnp.where(self.v_moves, params["v"], 1.0)))
         double = jnp.where(self.u_moves & self.v_moves, 1.0, 2.0)
@@ -68,16 +70,17 @@ class Coordinates(eqx.Module):
     tied: dict[str, Any]
     moves: Any
 
-    def residual(self, flat) -> Any:
+    def residual(self, flat) -> jax.Array:
         """How far the ravelled parameters are from the manifold of minimisers."""
         outputs = self.net(self.unravel(flat), self.inputs)
         return (outputs.reshape(self.targets.shape) - self.targets).reshape(-1)
 
-    def constants(self, flat) -> Any:
+    def constants(self, flat) -> jax.Array:
         """Charges, matrices as their upper triangles, and the frozen part."""
-        params, found = self.unravel(flat), []
+        params = self.unravel(flat)
+        found = []
         for symmetry in self.symmetries.values():
-            charge = symmetry.charge(params)
+            charge = jnp.asarray(symmetry.charge(params))
             whole = not isinstance(symmetry, Pair) or charge.ndim == 0
             rows = charge.reshape(-1) if whole else charge[np.triu_indices(len(charge))]
             found.append(rows)
@@ -85,7 +88,7 @@ class Coordinates(eqx.Module):
             found.append(self.frozen(params))
         return jnp.concatenate([*found, jnp.zeros(0)])
 
-    def unravel(self, flat) -> Any:
+    def unravel(self, flat) -> PyTree:
         """Ravelled parameters by name."""
         return ravel_pytree(self.params)[1](flat)
 
@@ -113,7 +116,7 @@ def by_size(space: Coordinates, flat: np.ndarray) -> tuple[Coordinates, np.ndarr
     return moved, np.array(ravel_pytree(turned(point))[0])
 
 
-def coordinates(problem: Problem, net: Net, params: Any) -> Coordinates:
+def coordinates(problem: Problem, net: Net, params: PyTree) -> Coordinates:
     """The coordinates of a run, or a ValueError if its minimisers are not known."""
     if not isinstance(problem, QuadraticProblem):
         raise ValueError(
@@ -134,7 +137,8 @@ def coordinates(problem: Problem, net: Net, params: Any) -> Coordinates:
 
 
 def _chain(problem: QuadraticProblem, net: ChainNet, params) -> Coordinates:
-    first, factors = problem.row_space, net.factors(params)
+    first = problem.row_space
+    factors = net.factors(params)
     bases = _closure(factors, first)
     dims = [basis.shape[1] for basis in bases]
     if 0 in dims:
@@ -186,7 +190,8 @@ def _span(*columns: np.ndarray) -> np.ndarray:
 
 
 def _diagonal(problem: QuadraticProblem, net: Diagonal, params) -> Coordinates:
-    u_moves, v_moves = params["u"] != 0, params["v"] != 0
+    u_moves = params["u"] != 0
+    v_moves = params["v"] != 0
     alive = u_moves | v_moves
     inner = scipy.linalg.null_space(problem.row_space[alive].T)
     outside = np.zeros((problem.d, inner.shape[1]))

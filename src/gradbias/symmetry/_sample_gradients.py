@@ -1,21 +1,27 @@
 """Gradients of single samples of any jax loss, and sums over them that never hold them all."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.precision import to_numpy, warn_of_float32
+from ..numerics.types import PyTree
 
 CHUNK = 64  # samples whose gradients are held at once
+# Arrays whose first axis counts samples.
+Data: TypeAlias = ArrayLike | tuple[ArrayLike, ...]
 ROUNDING = 1e-28  # of a variance, relative to the square of the mean
 
 
-def prepared(loss: Any, params: Any, data: Any) -> tuple[Any, tuple[np.ndarray, ...]]:
+def prepared(
+    loss: Callable[..., Any], params: PyTree, data: Data
+) -> tuple[PyTree, tuple[np.ndarray, ...]]:
     """Parameters and samples as float64 arrays; a loss that can be called.
 
     Args:
@@ -42,24 +48,28 @@ def _double(array: np.ndarray) -> np.ndarray:
     return checks.array("data", array) if array.dtype.kind == "f" else array
 
 
-def losses(loss: Callable[..., Any], params: Any, samples: Any) -> np.ndarray:
+def losses(loss: Callable[..., Any], params: PyTree, samples: PyTree) -> np.ndarray:
     """(n,) the losses of the samples."""
     return np.asarray(_losses(loss, params, samples))
 
 
-def gradients(loss: Callable[..., Any], params: Any, samples: Any) -> Any:
+def gradients(loss: Callable[..., Any], params: PyTree, samples: PyTree) -> PyTree:
     """A PyTree of (n, …) gradients of the samples: for few samples or small nets."""
     return to_numpy(_gradients(loss, params, samples))
 
 
-def mean_gradient(loss: Callable[..., Any], params: Any, samples: Any) -> Any:
+def mean_gradient(loss: Callable[..., Any], params: PyTree, samples: PyTree) -> PyTree:
     """The gradient of the mean loss."""
     return to_numpy(_mean(loss, params, samples))
 
 
 def mean_of(
-    function: Callable[[Any], Any], loss: Callable[..., Any], params: Any, samples: Any, centre: Any
-) -> Any:
+    function: Callable[[Any], Any],
+    loss: Callable[..., Any],
+    params: PyTree,
+    samples: PyTree,
+    centre: PyTree,
+) -> PyTree:
     """The mean over samples of a function of the gradient less `centre`.
 
     Args:
@@ -74,8 +84,12 @@ def mean_of(
 
 
 def noise_of(
-    squares: Callable[[Any], Any], loss: Callable[..., Any], params: Any, samples: Any, centre: Any
-) -> Any:
+    squares: Callable[[Any], Any],
+    loss: Callable[..., Any],
+    params: PyTree,
+    samples: PyTree,
+    centre: PyTree,
+) -> PyTree:
     """`mean_of` squares of gradients, with 0 for what is only rounding of the mean gradient.
 
     Samples that are all alike have no noise; their differences from the mean are not quite 0.
@@ -92,22 +106,22 @@ def without_rounding(variance: np.ndarray, square: np.ndarray) -> np.ndarray:
 class Square(eqx.Module):
     """Entry by entry: its mean is the diagonal of the covariance."""
 
-    def __call__(self, tree: Any) -> Any:
+    def __call__(self, tree: PyTree) -> PyTree:
         return jax.tree.map(lambda leaf: leaf * leaf, tree)
 
 
 @eqx.filter_jit
-def _losses(loss, params, samples) -> Any:
+def _losses(loss, params, samples) -> jax.Array:
     return jax.lax.map(lambda z: loss(params, *z), samples, batch_size=CHUNK)
 
 
 @eqx.filter_jit
-def _gradients(loss, params, samples) -> Any:
+def _gradients(loss, params, samples) -> PyTree:
     return jax.lax.map(lambda z: jax.grad(loss)(params, *z), samples, batch_size=CHUNK)
 
 
 @eqx.filter_jit
-def _mean(loss, params, samples) -> Any:
+def _mean(loss, params, samples) -> PyTree:
     def total(p):
         return jnp.mean(jax.lax.map(lambda z: loss(p, *z), samples, batch_size=CHUNK))
 
@@ -115,7 +129,7 @@ def _mean(loss, params, samples) -> Any:
 
 
 @eqx.filter_jit
-def _mean_of(function, loss, params, samples, centre) -> Any:
+def _mean_of(function, loss, params, samples, centre) -> PyTree:
     n = jax.tree.leaves(samples)[0].shape[0]
 
     def of_chunk(chunk):
@@ -128,7 +142,8 @@ def _mean_of(function, loss, params, samples, centre) -> Any:
     def add(total, chunk):
         return jax.tree.map(jnp.add, total, of_chunk(chunk)), None
 
-    whole, size = n // CHUNK * CHUNK, min(n, CHUNK)
+    whole = n // CHUNK * CHUNK
+    size = min(n, CHUNK)
     chunks = jax.tree.map(lambda a: a[:whole].reshape(-1, size, *a.shape[1:]), samples)
     rest = jax.tree.map(lambda a: a[whole:], samples)
     shapes = jax.eval_shape(of_chunk, jax.tree.map(lambda a: a[:1], samples))

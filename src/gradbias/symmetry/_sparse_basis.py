@@ -70,7 +70,8 @@ def _groups(space: np.ndarray) -> list[np.ndarray]:
     lengths = np.linalg.norm(space, axis=0)
     there = np.flatnonzero(lengths > SAME * lengths.max(initial=0.0) + 1e-300)
     units = space[:, there] / lengths[there]
-    left, groups = np.ones(len(there), dtype=bool), []
+    left = np.ones(len(there), dtype=bool)
+    groups = []
     for i in range(len(there)):
         if left[i]:
             # 1 − |cosine| is of second order: compare the vectors themselves.

@@ -8,6 +8,7 @@ import numpy as np
 from .._generators.named_entries import copy, module, number
 from .._generators.symmetry import Neurons, Rescaling, Symmetry
 from ..numerics import checks
+from ..numerics.types import Number, PyTree
 
 
 class Weighted(Symmetry):
@@ -15,26 +16,26 @@ class Weighted(Symmetry):
 
     mu: Any
 
-    def form(self, x, y) -> Any:
+    def form(self, x: PyTree, y: PyTree) -> Number:
         products = jax.tree.map(lambda m, a, b: (m * a * b).sum(), self._like(x), x, y)
         return sum(jax.tree.leaves(products))
 
-    def apply(self, params, weights=1.0) -> Any:
+    def apply(self, params: PyTree, weights: Number = 1.0) -> PyTree:
         w = number("weights", weights)
         return jax.tree.map(lambda m, p: w * m * p, self._like(params), copy(params))
 
-    def move(self, params, lam) -> Any:
+    def move(self, params: PyTree, lam: Number) -> PyTree:
         lam = number("lam", lam)
         return jax.tree.map(
             lambda m, p: module(lam, m).exp(lam * m) * p, self._like(params), copy(params)
         )
 
-    def lengths(self, params) -> Any:
+    def lengths(self, params: PyTree) -> Number:
         image = self.apply(params)
         total = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(image))
         return module(total).sqrt(total)
 
-    def _like(self, params) -> Any:
+    def _like(self, params) -> PyTree:
         """The diagonal, if it is of the parameters' structure and shapes."""
         if jax.tree.structure(params) != jax.tree.structure(self.mu):
             raise ValueError(
@@ -47,7 +48,7 @@ class Weighted(Symmetry):
         return self.mu
 
 
-def weighted(mu: Any) -> Weighted:
+def weighted(mu: PyTree) -> Weighted:
     r"""A diagonal generator: $C = \sum_i \mu_i \theta_i^2$, and the move multiplies by e^{λμ}.
 
     For example −½ on what enters a unit with a squared activation and +1 on what leaves it.
@@ -58,7 +59,7 @@ def weighted(mu: Any) -> Weighted:
     return Weighted(jax.tree.map(lambda leaf: checks.array("mu", leaf), mu))
 
 
-def diagonals(symmetry: Symmetry, params: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def diagonals(symmetry: Symmetry, params: PyTree) -> tuple[np.ndarray, np.ndarray] | None:
     """The diagonal generators of a family in one array, or None where it is not diagonal.
 
     Returns:
@@ -77,5 +78,5 @@ def diagonals(symmetry: Symmetry, params: Any) -> tuple[np.ndarray, np.ndarray] 
     return None
 
 
-def _flat(tree: Any) -> np.ndarray:
+def _flat(tree: PyTree) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)] or [np.zeros(0)])

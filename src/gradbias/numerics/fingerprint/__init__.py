@@ -6,12 +6,12 @@ Stores of sweeps and compiled programs are keyed by it. See docs/identity.md for
 from ._guards import Guards
 from ._imported import changed_parts, imported_parts, is_importable
 from ._libraries import in_installed_folder, is_library
-from ._walk import Function, Lines, Walk
+from ._walk import Lines, UserFunction, Walk
 
 __all__ = [
-    "Function",
     "Guards",
     "Lines",
+    "UserFunction",
     "Walk",
     "changed_parts",
     "imported_parts",

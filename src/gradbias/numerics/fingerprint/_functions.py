@@ -40,7 +40,8 @@ def function_items(function: types.FunctionType) -> Items:
     for i, item in enumerate(function.__defaults__ or ()):
         yield f"default{i}", item
     yield from (function.__kwdefaults__ or {}).items()
-    code, library = function.__code__, is_library(function)
+    code = function.__code__
+    library = is_library(function)
     found: dict[str, Any] = {}
     refers = references(code)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
@@ -70,7 +71,8 @@ def cell_content(cell: types.CellType) -> Any:
 
 def _resolved(chain: Chain, value: Any) -> Items:
     """What a name stands for; of a module of the user's own, only the attribute that is taken."""
-    taken, left = [chain[0]], list(chain[1:])
+    taken = [chain[0]]
+    left = list(chain[1:])
     while left and isinstance(value, types.ModuleType) and not is_library(value):
         taken.append(left.pop(0))
         value = getattr(value, taken[-1], Absent())
@@ -86,7 +88,8 @@ def _resolved(chain: Chain, value: Any) -> Items:
 
 def _library_name(value: Any) -> str:
     """The full name of a library's function or class, as far as it has one."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not module_is_library(module):
         return ""
     return f"{module}.{name}"

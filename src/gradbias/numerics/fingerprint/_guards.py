@@ -43,7 +43,8 @@ class Guards:
 
     def __init__(self) -> None:
         self.complete = True
-        self._parts, self._bytes = 0, 0
+        self._parts = 0
+        self._bytes = 0
         self._functions: list[tuple[types.FunctionType, Any, Any, Any, bool]] = []
         self._names: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
         self._attributes: list[tuple[Any, str, Any]] = []
@@ -127,7 +128,9 @@ class Guards:
         return True
 
     def _watch_function(self, function: types.FunctionType) -> bool:
-        code, keywords, filled = function.__code__, function.__kwdefaults__, bool(function.__dict__)
+        code = function.__code__
+        keywords = function.__kwdefaults__
+        filled = bool(function.__dict__)
         self._functions.append((function, code, function.__defaults__, keywords, filled))
         if keywords:
             self._dicts.append((keywords, tuple(keywords), tuple(keywords.values())))
@@ -187,7 +190,8 @@ class Guards:
         return self._watch_space(kind)
 
     def _watch_instance(self, value: Any) -> bool:
-        kind, own = type(value), not is_library(type(value))
+        kind = type(value)
+        own = not is_library(type(value))
         if not own and is_exported(value):
             return True
         slots = any(vars(base).get("__slots__") for base in kind.__mro__)

@@ -17,7 +17,8 @@ from ._walk import Walk
 
 def imported_parts(roots: Iterable[Any]) -> dict[str, str]:
     """The digest of every part of the user's own modules that code refers to, as "module:name"."""
-    walk, found = Walk(), dict[str, Any]()
+    walk = Walk()
+    found = dict[str, Any]()
     for root in roots:
         walk.read("", root)
     for part in walk.code:
@@ -50,7 +51,8 @@ def is_importable(part: Any) -> bool:
 
 
 def _taken_from_modules(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    refers, cells = references(function.__code__), function.__closure__ or ()
+    refers = references(function.__code__)
+    cells = function.__closure__ or ()
     named = dict(zip(function.__code__.co_freevars, map(cell_content, cells), strict=True))
     for chain in refers.globals:
         yield from _taken(chain, function.__globals__.get(chain[0]))
@@ -62,6 +64,7 @@ def _taken(chain: Chain, value: Any) -> Iterator[tuple[str, Any]]:
     for name in chain[1:]:
         if not isinstance(value, types.ModuleType) or is_library(value):
             return
-        module, value = value, getattr(value, name, Absent())
+        module = value
+        value = getattr(value, name, Absent())
         if sys.modules.get(module.__name__) is module and not isinstance(value, types.ModuleType):
             yield f"{module.__name__}:{name}", value

@@ -118,7 +118,9 @@ def _is_dependency(top: str) -> bool:
 @functools.cache
 def _dependencies() -> frozenset[str]:
     """Top packages of what gradbias needs, and of what that needs."""
-    seen, left, names = set[str](), ["gradbias"], set(NEEDED)
+    seen = set[str]()
+    left = ["gradbias"]
+    names = set(NEEDED)
     while left:
         project = re.sub(r"[-_.]+", "-", left.pop()).lower()
         if project in seen:

@@ -33,7 +33,9 @@ LONG = 64  # items of a list of plain values above which it is known by its hash
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _BUILT_IN: tuple[Any, ...] = (*_CONTAINERS, *PLAIN)
-_HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # of type.__flags__; classes of Python are the first alone
+# of type.__flags__; classes of Python are the first alone
+_HEAP = 1 << 9
+_IMMUTABLE = 1 << 8
 _TWO_POINTERS = 16  # bytes that __dict__ and __weakref__ may add to an instance
 _OF_CLASSES = METADATA | {
     *("__dict__", "__weakref__", "__slots__", "__slotnames__", "__abstractmethods__", "_abc_impl"),
@@ -98,7 +100,8 @@ def _array(value: Any) -> Node:
         if checks.is_traced(value):
             return "not seen: is being traced by jax", None
         try:
-            weak, value = bool(getattr(value, "weak_type", False)), np.asarray(value)
+            weak = bool(getattr(value, "weak_type", False))
+            value = np.asarray(value)
         except TypeError:  # a key of jax.random
             return _by_reduction(value)
     else:
@@ -287,7 +290,8 @@ def _cached_names(kind: type) -> frozenset[str]:
 
 def is_exported(value: Any) -> bool:
     """Is this object a library's own, found there under its name?"""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", None)
     name = name or getattr(value, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not module_is_library(module):
         return False

@@ -16,8 +16,11 @@ class Unseen:
     why: str
 
 
-FILES, ENVIRONMENT = "reads a file", "reads environment variables"
-NAMES, RANDOM, CLOCK = "looks names up while it runs", "draws from a random state", "reads a clock"
+FILES = "reads a file"
+ENVIRONMENT = "reads environment variables"
+NAMES = "looks names up while it runs"
+RANDOM = "draws from a random state"
+CLOCK = "reads a clock"
 
 _RULES = {
     FILES: (

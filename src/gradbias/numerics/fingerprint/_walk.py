@@ -13,7 +13,7 @@ Lines = dict[str, str]
 MOST = 200_000  # parts that are followed
 
 
-class Function(NamedTuple):
+class UserFunction(NamedTuple):
     """A function of the user's own that was met, and the digest of all that it refers to."""
 
     value: types.FunctionType
@@ -41,7 +41,7 @@ class Walk:
     def __init__(self, guards: Guards | None = None) -> None:
         self._guards = guards
         self.unseen: dict[str, str] = {}
-        self.functions: list[Function] = []
+        self.functions: list[UserFunction] = []
         self.kinds: list[type] = []
         self.code: list[Any] = []
         self.arrays: dict[int, Any] = {}
@@ -86,7 +86,8 @@ class Walk:
             self._guards.watch(value)
         line, items = describe(value)
         if self._count > MOST:
-            line, items = f"not seen: refers to more than {MOST} parts", None
+            line = f"not seen: refers to more than {MOST} parts"
+            items = None
         at = len(self._said)
         self._said.append((path, line))
         if items is None:
@@ -130,7 +131,7 @@ class Walk:
         if isinstance(frame.value, types.FunctionType | type) and not is_library(frame.value):
             self.code.append(frame.value)
             if closed and frame.known and isinstance(frame.value, types.FunctionType):
-                self.functions.append(Function(frame.value, done))
+                self.functions.append(UserFunction(frame.value, done))
         if frames:
             parent = frames[-1]
             parent.parts.append(f"{parent.waiting} {done}")
@@ -144,6 +145,11 @@ class _Frame:
     __slots__ = ("at", "highest", "items", "known", "parts", "path", "value", "waiting")
 
     def __init__(self, path: str, value: Any, items: Items, at: int, parts: list[str], depth: int):
-        self.path, self.value, self.items, self.at, self.parts = path, value, items, at, parts
+        self.path = path
+        self.value = value
+        self.items = items
+        self.at = at
+        self.parts = parts
         self.highest = depth  # the outermost frame that a part points at
-        self.known, self.waiting = True, ""
+        self.known = True
+        self.waiting = ""
