@@ -10,10 +10,10 @@ from ..numerics.precision import to_numpy
 from ..problems import Problem, QuadraticProblem
 from ..problems._population import PopulationExcess
 from ..problems._regression import SpectralExcess
-from .compiled_loop import Slope, slopes
-from .host_loop import Ensemble, Stop
+from .host_loop import MemberStack, Stop
 from .status import SENTENCES, Ending, Status
 from .stiff_scales import unequal_scales
+from .stop_checks import Slope, slopes
 
 CERTAIN = {
     CONVERGED: Ending.CONVERGED,
@@ -43,7 +43,7 @@ def at_own_minimum(problem: Problem, net: Net, gap: float) -> bool:
     return least > 0 and gap <= (1 + 1e-6) * least
 
 
-def statuses(ensemble: Ensemble, stop: Stop, in_words: bool) -> list[Status]:
+def statuses(ensemble: MemberStack, stop: Stop, in_words: bool) -> list[Status]:
     """Name the end of every member.
 
     Args:
@@ -65,10 +65,12 @@ def _of(slopes: Slope | None, member: int) -> Slope | None:
 
 
 def _status(
-    ensemble: Ensemble, stop: Stop, member: int, steep: Slope | None, first: Slope | None
+    ensemble: MemberStack, stop: Stop, member: int, steep: Slope | None, first: Slope | None
 ) -> Status:
-    setup, clock = ensemble.setups[member], stop.clocks[member].item()
-    dynamics, code = setup.dynamics, int(stop.states.code[member])
+    setup = ensemble.setups[member]
+    clock = stop.clocks[member].item()
+    dynamics = setup.dynamics
+    code = int(stop.states.code[member])
     used_up = Ending.REACHED_STEPS if dynamics.axis == "step" else Ending.REACHED_TIME
     ending = Ending.INTEGRATOR_FAILED if code > AT_REST else CERTAIN.get(code)
     if ending is None and steep is not None and not dynamics.at_minimum:
@@ -98,7 +100,7 @@ def _how_flat(steep: Slope | None, first: Slope | None) -> str:
     return f"The excess loss is {steep.gap:.4g} and the gradient's norm {now:.1e}{against}."
 
 
-def _flat(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> bool:
+def _flat(ensemble: MemberStack, stop: Stop, member: int, steep: Slope) -> bool:
     """dL/dt = −‖∇L‖²: at this slope, would all the time so far remove next to no gap?"""
     clock = np.asarray([stop.states.clock[member]])
     elapsed = float(ensemble.setups[member].dynamics.time(clock)[0])
@@ -108,19 +110,21 @@ def _flat(ensemble: Ensemble, stop: Stop, member: int, steep: Slope) -> bool:
     return bool(slow and steep.gap > 1e-10 * stop.first_gaps[member])
 
 
-def _unmoved(ensemble: Ensemble, stop: Stop, member: int) -> bool:
+def _unmoved(ensemble: MemberStack, stop: Stop, member: int) -> bool:
     """Are all parameters what they were at the start, to the last bit?"""
     pairs = zip(jax.tree.leaves(ensemble.params), jax.tree.leaves(stop.states.params), strict=True)
     return all(np.array_equal(first[member], last[member]) for first, last in pairs)
 
 
 def _at_rest(
-    ensemble: Ensemble, stop: Stop, member: int, steep: Slope, first: Slope | None
+    ensemble: MemberStack, stop: Stop, member: int, steep: Slope, first: Slope | None
 ) -> Ending | None:
     """Where the gradient vanishes, far from the minimum or close to it; None if it does not."""
-    setup, code = ensemble.setups[member], int(stop.states.code[member])
+    setup = ensemble.setups[member]
+    code = int(stop.states.code[member])
     known = ensemble.starts[member].system.gap.excess is not None
-    asked, decays = setup.until.gap is not None, setup.dynamics.weight_decay != 0
+    asked = setup.until.gap is not None
+    decays = setup.dynamics.weight_decay != 0
     if code == STATIONARY and asked and first is not None:
         asleep = steep.squared > UNCHANGED * first.squared
         if asleep and (ensemble.unknown or steep.gap > 0.5 * first.gap):

@@ -1,11 +1,15 @@
 """How large errors of a reduced run may have become, by what was seen along it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..numerics.types import PyTree
 from ..reductions import largest_between
 from .compiled_loop import UNSEEN, Trail
+
+if TYPE_CHECKING:
+    from .host_loop import Prepared
 
 EXACT = 1e-10  # what a reduced run promises, relative to a layer
 # Along random steps the growth is bounded in mean square: by Chebyshev, one run of ten thousand at
@@ -20,16 +24,17 @@ class ErrorGrowth:
         starts: the members.
     """
 
-    def __init__(self, starts: list[Any]):
-        self.starts, self.watched = starts, starts[0].system.growth is not None
+    def __init__(self, starts: "list[Prepared]"):
+        self.starts = starts
+        self.watched = starts[0].system.growth is not None
         self.seen: list[tuple[np.ndarray, ...]] = []
 
     def note(self, trail: Trail) -> None:
-        """What a chunk has shown."""
+        """What a compiled call has shown."""
         if self.watched:
             self.seen.append((trail.clocks, trail.slopes, trail.looks))
 
-    def largest(self, params: Any) -> np.ndarray:
+    def largest(self, params: PyTree) -> np.ndarray:
         """The largest error that each member may have now, relative to its smallest layer.
 
         Args:
@@ -41,7 +46,8 @@ class ErrorGrowth:
         names = [name for name in params if name != "rest"]
         ends = np.stack([_sizes(params[name]) for name in names])
         begun = np.stack([_sizes(np.stack([s.params[n] for s in self.starts])) for n in names])
-        least, grown = np.maximum(ends, begun).min(axis=0), self._logarithms()
+        least = np.maximum(ends, begun).min(axis=0)
+        grown = self._logarithms()
         chance = np.array([BY_CHANCE if s.dynamics.draws else 1.0 for s in self.starts])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             found = chance * np.exp(grown) * ([s.rounding for s in self.starts] / least)
@@ -58,9 +64,14 @@ class ErrorGrowth:
             return np.array([_logarithm(s, c[at], a[at], b[at].T) for s, c, a, b, at in each])
 
 
-def _logarithm(start: Any, clocks: np.ndarray, slopes: np.ndarray, looks: np.ndarray) -> float:
-    growth, dynamics, along = start.system.growth, start.dynamics, np.diff(slopes)
-    noise, norms = np.maximum(looks[0, :-1], looks[0, 1:]), looks[1:]
+def _logarithm(
+    start: "Prepared", clocks: np.ndarray, slopes: np.ndarray, looks: np.ndarray
+) -> float:
+    growth = start.system.growth
+    dynamics = start.dynamics
+    along = np.diff(slopes)
+    noise = np.maximum(looks[0, :-1], looks[0, 1:])
+    norms = looks[1:]
     if not dynamics.draws and not growth.at_looks:
         return float(np.sum(along))
     steps = np.diff(clocks)

@@ -1,6 +1,6 @@
 """What the gaps of a run say: how far it is, and whether rounding keeps it from falling on."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -10,6 +10,9 @@ from ..dynamics.protocol import FLOOR, RUNNING, STIFF
 from .compiled_loop import Trail
 from .stacking import pick
 
+if TYPE_CHECKING:
+    from .host_loop import MemberStack
+
 
 class GapWatch:
     """The gaps of all members: the first, the lowest, and descent that rounding keeps above.
@@ -18,15 +21,20 @@ class GapWatch:
         ensemble: the members.
     """
 
-    def __init__(self, ensemble: Any):
+    def __init__(self, ensemble: "MemberStack"):
         members = len(ensemble.starts)
-        self.ends, self.counts, self.unlimited = ensemble.ends, ensemble.counts, ensemble.unlimited
-        self.wanted, self.unknown = ensemble.wanted, ensemble.unknown
-        self.first_gaps, self.gaps = np.full(members, np.nan), np.full(members, np.nan)
-        self.lowest, self.lowest_at = np.full(members, np.inf), np.zeros(members)
+        self.ends = ensemble.ends
+        self.counts = ensemble.counts
+        self.unlimited = ensemble.unlimited
+        self.wanted = ensemble.wanted
+        self.unknown = ensemble.unknown
+        self.first_gaps = np.full(members, np.nan)
+        self.gaps = np.full(members, np.nan)
+        self.lowest = np.full(members, np.inf)
+        self.lowest_at = np.zeros(members)
 
     def look(self, states: State, trail: Trail) -> State:
-        """Note the gaps of a chunk; returns the states, stopped where they are at their floor."""
+        """Note the gaps of a call; returns the states, stopped where they are at their floor."""
         if np.isnan(self.first_gaps).all():
             self.first_gaps = np.asarray(trail.gaps[:, 0])
         seen = np.isfinite(trail.gaps)
@@ -40,7 +48,8 @@ class GapWatch:
 
     def _look_for_floor(self, states: State, trail: Trail, j: int) -> State:
         """Look at the gaps of one segment, in the order in which they were."""
-        gaps, clocks = trail.gaps[:, j], trail.clocks[:, j]
+        gaps = trail.gaps[:, j]
+        clocks = trail.clocks[:, j]
         lower = gaps < self.lowest  # false where it was not looked at: infinite or NaN
         self.lowest = np.where(lower, gaps, self.lowest)
         self.lowest_at = np.where(lower, clocks, self.lowest_at)
@@ -56,7 +65,8 @@ class GapWatch:
 
     def how_far(self, states: State) -> tuple[float, str]:
         """The fraction done, by the clock or by the gap, and a note."""
-        goal, first = self.ends.goal, self.first_gaps
+        goal = self.ends.goal
+        first = self.first_gaps
         fractions = np.where(self.unlimited, 0.0, states.clock / self.ends.limit)
         falls = (
             (not self.unknown) & (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
@@ -67,11 +77,13 @@ class GapWatch:
         fractions = np.where(
             np.isin(states.code, [RUNNING, STIFF]), np.minimum(fractions, 1.0), 1.0
         )
-        unit, slowest = "step" if self.counts else "time", int(np.argmin(fractions))
-        clock, gap = float(states.clock[slowest]), self.gaps[slowest]
+        unit = "step" if self.counts else "time"
+        slowest = int(np.argmin(fractions))
+        clock = float(states.clock[slowest])
+        gap = self.gaps[slowest]
         seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""
         return float(fractions[: self.wanted].mean()), f"{unit} {clock:g}{seen}"
 
 
-def _chosen(members: np.ndarray, new: Any, old: Any) -> np.ndarray:
+def _chosen(members: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
     return np.where(members.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)

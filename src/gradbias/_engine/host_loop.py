@@ -1,4 +1,4 @@
-"""The host's half of a run: chunk after chunk, until every member has stopped."""
+"""The host's half of a run: one compiled call after the other, until every member has stopped."""
 
 import time
 from collections.abc import Collection
@@ -10,18 +10,10 @@ import numpy as np
 from ..dynamics import Dynamics, State, Stepper, System
 from ..dynamics.protocol import DIVERGED, RUNNING, SPENT, STATIONARY, STIFF
 from ..numerics.precision import to_numpy
-from .compiled_loop import (
-    Ends,
-    How,
-    Plan,
-    Trail,
-    begin,
-    plan_chunk,
-    plan_end,
-    run_chunk,
-    segments_that_fit,
-    slopes,
-)
+from ..numerics.types import PyTree
+from . import single_kernel
+from .call_plan import Plan, plan_call, plan_end, segments_that_fit
+from .compiled_loop import LoopOptions, Trail, begin, run_call
 from .error_growth import ErrorGrowth
 from .gap_watch import GapWatch
 from .progress import Progress
@@ -29,6 +21,7 @@ from .recorder import Recorder
 from .saves import Saves
 from .setup import Setup
 from .stacking import Stack, bytes_of, fits_side_by_side, pick, stack
+from .stop_checks import Ends, slopes
 
 CALL_SECONDS = 0.15  # a compiled call: long enough to hide its overhead, short for Ctrl-C
 NEVER = 2**62  # a step that no run reaches
@@ -37,7 +30,7 @@ UNWATCHED = 1024  # steps between looks at a gap that decides nothing
 FIRST_CALLS = 64  # steps of the first call, before anything has been timed
 
 
-class Start(NamedTuple):
+class Prepared(NamedTuple):
     """A run in the coordinates it is computed in.
 
     Attributes:
@@ -80,7 +73,7 @@ class Stop(NamedTuple):
     errors: np.ndarray
 
 
-class Ensemble:
+class MemberStack:
     """Members of one shape, advanced together.
 
     Args:
@@ -92,11 +85,12 @@ class Ensemble:
 
     def __init__(
         self,
-        starts: list[Start],
+        starts: list[Prepared],
         differ: Collection[str] | None = None,
         wanted: int | None = None,
     ):
-        self.starts, self.wanted = starts, len(starts) if wanted is None else wanted
+        self.starts = starts
+        self.wanted = len(starts) if wanted is None else wanted
         self.setups = [start.setup for start in starts]
         self.counts = starts[0].dynamics.counts_steps
         self.differ = differ
@@ -106,7 +100,8 @@ class Ensemble:
         limits = [never if s.limit is None else s.limit for s in self.setups]
         rests = np.asarray([start.dynamics.may_rest for start in starts])
         self.params = stack_all([start.params for start in starts])
-        self.unknown, first = starts[0].system.gap.unknown, None
+        self.unknown = starts[0].system.gap.unknown
+        first = None
         if self.unknown:
             first = to_numpy(slopes(self.stack, self.params)).gap
         self.ends = Ends(np.asarray(goals, np.float64), np.asarray(limits, clock), rests, first)
@@ -122,7 +117,9 @@ class Ensemble:
     def first_states(self) -> State:
         """All members at their start."""
         zeros = np.zeros(len(self.starts), np.int64 if self.counts else np.float64)
-        sums, memory, one = {}, None, self.starts[0]
+        sums = {}
+        memory = None
+        one = self.starts[0]
         if one.stepper.remembers or one.system.tally is not None:
             sums, memory = begin(self.stack, self.params)
         codes = np.full(len(self.starts), RUNNING, np.int32)
@@ -131,12 +128,13 @@ class Ensemble:
         return to_numpy(State(self.params, sums, zeros, memory, codes, slopes))
 
     def advance(
-        self, states: State, plan: Plan, drives: Any, recorder: Recorder | None = None
+        self, states: State, plan: Plan, drives: PyTree, recorder: Recorder | None = None
     ) -> tuple[State, Trail]:
         """One compiled call, which also measures what the recorder wants."""
         views = None if recorder is None else recorder.views
-        how = How(self.side_by_side, recorder is not None and self.keeps_states(recorder))
-        return to_numpy(run_chunk(self.stack, views, states, plan, drives, self.ends, how))
+        keeps_states = recorder is not None and self.keeps_states(recorder)
+        how = LoopOptions(self.side_by_side, keeps_states, single_kernel.is_on())
+        return to_numpy(run_call(self.stack, views, states, plan, drives, self.ends, how))
 
     def switch(self, states: State) -> State:
         """Members whose steppers found them stiff go on with those that are made for it."""
@@ -158,7 +156,8 @@ class Ensemble:
     def drives(self, states: State, calls: int) -> tuple[Any, float]:
         """What the next stretch of every member needs, and how far it serves."""
         leaves, structure = jax.tree.flatten(states.memory)
-        clocks, limits = states.clock.tolist(), self.ends.limit.tolist()
+        clocks = states.clock.tolist()
+        limits = self.ends.limit.tolist()
         each: list[tuple[Any, float]] = []
         before = None
         for m, (start, clock, limit) in enumerate(zip(self.starts, clocks, limits, strict=True)):
@@ -186,39 +185,50 @@ class Ensemble:
         return np.unique(np.concatenate([*(s.save_clock for s in self.setups), limits]))
 
 
-def _grain(starts: list[Start]) -> int:
+def _grain(starts: list[Prepared]) -> int:
     """Steps that take a moment at most: a function of sizes alone, and so the same everywhere."""
-    system, size = starts[0].system, sum(np.size(p) for p in jax.tree.leaves(starts[0].params))
+    system = starts[0].system
+    size = sum(np.size(p) for p in jax.tree.leaves(starts[0].params))
     samples = getattr(system.problem, "n", 1) if system.gap.excess is None else 1
     return int(np.clip(GRAIN_WORK // max(len(starts) * size * samples, 1), 1, 1024))
 
 
-def stack_all(trees: list[Any]) -> Any:
+def stack_all(trees: list[Any]) -> PyTree:
     """Equal PyTrees with an axis of members in front of every leaf."""
-    first, count = trees[0], len(trees)
+    first = trees[0]
+    count = len(trees)
     if all(tree is first for tree in trees):
         return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *np.shape(leaf))), first)
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
-def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
+def drive(ensemble: MemberStack, recorder: Recorder, bar: Progress) -> Stop:
     """Run all members to their ends, hand the saves to the recorder, show progress."""
-    states, stops = ensemble.first_states(), ensemble.stops()
-    slots, calls = segments_that_fit(ensemble.segment_bytes(states, recorder)), FIRST_CALLS
-    watch, saves, first = GapWatch(ensemble), Saves(ensemble.setups, recorder), True
-    bad_steps, errors = np.full(len(states.clock), np.nan), ErrorGrowth(ensemble.starts)
+    states = ensemble.first_states()
+    stops = ensemble.stops()
+    slots = segments_that_fit(ensemble.segment_bytes(states, recorder))
+    calls = FIRST_CALLS
+    watch = GapWatch(ensemble)
+    saves = Saves(ensemble.setups, recorder)
+    first = True
+    bad_steps = np.full(len(states.clock), np.nan)
+    errors = ErrorGrowth(ensemble.starts)
     while True:
         drives, served = ensemble.drives(states, calls)
         clock = states.clock[states.code == RUNNING].min().item()
         end = ensemble.end_of_call(clock, served)
-        plan = plan_chunk(clock, stops, ensemble.every, end, slots, first, ensemble.grain)
-        running, began = states.code == RUNNING, time.monotonic()
+        plan = plan_call(clock, stops, ensemble.every, end, slots, first, ensemble.grain)
+        running = states.code == RUNNING
+        began = time.monotonic()
         states, trail = ensemble.advance(states, plan, drives, recorder)
         calls = calls if first else _next_calls(calls, time.monotonic() - began)
-        first, states = False, watch.look(states, trail)
+        first = False
+        states = watch.look(states, trail)
         saves.take(plan, trail, states.clock)
         errors.note(trail)
-        for m in np.flatnonzero(running & (states.code == DIVERGED)).tolist() * ensemble.counts:
+        # An adaptive solver has no steps to count: its clock says where it diverged.
+        diverged = running & (states.code == DIVERGED) & ensemble.counts
+        for m in np.flatnonzero(diverged).tolist():
             last, bad_steps[m] = _first_bad_step(ensemble, m, pick(states, [m]), plan, recorder)
             states = jax.tree.map(lambda all, one, m=m: _replaced(all, m, one[0]), states, last)
         paused = running & (states.code == STATIONARY)
@@ -228,7 +238,8 @@ def drive(ensemble: Ensemble, recorder: Recorder, bar: Progress) -> Stop:
             states = _with_codes(states, np.where(cycles, RUNNING, states.code))
         bar.update(*watch.how_far(states))
         if not np.any(states.code == RUNNING):
-            states, calls = ensemble.switch(states), 1
+            states = ensemble.switch(states)
+            calls = 1
             if not np.any(states.code == RUNNING):
                 break
     _, there = ensemble.advance(states, plan_end(states.clock.dtype, slots), drives, recorder)
@@ -241,7 +252,7 @@ def _with_codes(states: State, codes: np.ndarray) -> State:
     return states._replace(code=np.asarray(codes, np.int32))
 
 
-def _replaced(array: np.ndarray, index: int, value: Any) -> np.ndarray:
+def _replaced(array: np.ndarray, index: int, value: np.ndarray | np.generic) -> np.ndarray:
     changed = np.array(array)
     changed[index] = value
     return changed
@@ -259,7 +270,7 @@ def _one_segment(start: int, target: int, slots: int) -> Plan:
 
 
 def _rest(
-    ensemble: Ensemble, states: State, paused: np.ndarray, slots: int, recorder: Recorder
+    ensemble: MemberStack, states: State, paused: np.ndarray, slots: int, recorder: Recorder
 ) -> np.ndarray:
     """Which members does one more step not change? A cycle, too, ends a segment as it began."""
     # Only where no step differs from another may a run rest: from 0 to 1 stands for all of them.
@@ -273,14 +284,17 @@ def _rest(
 
 
 def _first_bad_step(
-    ensemble: Ensemble, member: int, state: State, plan: Plan, recorder: Recorder
+    ensemble: MemberStack, member: int, state: State, plan: Plan, recorder: Recorder
 ) -> tuple[State, int]:
     """The first step with parameters that are not finite, by bisection from the last good state."""
-    alone, measures = Ensemble([ensemble.starts[member]]), None
+    alone = MemberStack([ensemble.starts[member]])
+    measures = None
     if len(ensemble.starts) == 1:  # its program is there already
-        alone, measures = ensemble, recorder
+        alone = ensemble
+        measures = recorder
     state = _with_codes(state, np.asarray([RUNNING]))
-    low, slots = int(state.clock[0]), len(plan.targets)
+    low = int(state.clock[0])
+    slots = len(plan.targets)
     high = int(plan.targets[np.searchsorted(plan.targets, low, side="right")])
     while high - low > 1:
         middle = (low + high) // 2
@@ -290,5 +304,6 @@ def _first_bad_step(
         if tried.code[0] == DIVERGED:
             high = middle
         else:
-            low, state = middle, tried
+            low = middle
+            state = tried
     return _with_codes(state, np.asarray([DIVERGED])), high

@@ -1,13 +1,17 @@
 """What observables are called with, and what they say of a state."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 from jax.stages import Traced
 
+from ..nets import Net
+from ..numerics.types import PyTree
 from ..observe.base import OfPredictor
+from ..problems import Problem
 from .stacking import Stack
 
 
@@ -20,7 +24,9 @@ class View(NamedTuple):
     lift: Any
 
 
-def trace_measurement(observable: Any, problem: Any, net: Any, params: Any) -> Traced:
+def trace_measurement(
+    observable: Callable[..., PyTree], problem: Problem, net: Net, params: PyTree
+) -> Traced:
     """What jax makes of an observable; asked again for equal shapes, it remembers."""
     arrays, rest = eqx.partition((observable, problem, net, params), eqx.is_array)
     leaves, structure = jax.tree.flatten(rest)
@@ -28,7 +34,7 @@ def trace_measurement(observable: Any, problem: Any, net: Any, params: Any) -> T
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
-def _measurement(arrays: Any, structure: Any, leaves: tuple[Any, ...]) -> Any:
+def _measurement(arrays: PyTree, structure: Any, leaves: tuple[Any, ...]) -> PyTree:
     rest = jax.tree.unflatten(structure, leaves)
     observable, problem, net, params = eqx.combine(arrays, rest)
     return observable(problem, net, params)
@@ -45,7 +51,7 @@ class Views(eqx.Module):
     members: Stack
     alone: bool = eqx.field(static=True)
 
-    def measure(self, own: Any, state: Any) -> dict[str, Any]:
+    def measure(self, own: PyTree, state: PyTree) -> dict[str, Any]:
         """Every observable of one member, given its slice of `members.own` (jax-level)."""
         if not self.alone:
             return _measured(self.members.of(own), state)
@@ -57,11 +63,15 @@ class Views(eqx.Module):
         return jax.custom_batching.sequential_vmap(member)(own, arrays, state)
 
 
-def _measured(view: View, state: Any) -> dict[str, Any]:
-    problem, net, lift = view.problem, view.net, view.lift
+def _measured(view: View, state: PyTree) -> dict[str, Any]:
+    problem = view.problem
+    net = view.net
+    lift = view.lift
     if lift is None:
         return {name: f(problem, net, state) for name, f in view.observables.items()}
-    params, theta = lift(state), lift.predictor(state)  # what nobody uses is not computed
+    # what nobody uses is not computed
+    params = lift(state)
+    theta = lift.predictor(state)
     return {
         name: f.of_theta(problem, theta) if isinstance(f, OfPredictor) else f(problem, net, params)
         for name, f in view.observables.items()

@@ -3,7 +3,7 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 PATIENCE = 1.0  # seconds before anything is shown: short runs stay silent
 PLAIN_EVERY = 10.0  # seconds between plain lines in a log
@@ -17,8 +17,9 @@ class Progress:
         show: None shows it only where a person may be looking; True or False decide.
     """
 
-    def __init__(self, label: str, show: bool | None = None, stream: Any = None):
-        self.label, self.show = label, show
+    def __init__(self, label: str, show: bool | None = None, stream: TextIO | None = None):
+        self.label = label
+        self.show = show
         self.stream = sys.stderr if stream is None else stream
         self.began = time.monotonic()
         self.last_line = self.began
@@ -84,7 +85,7 @@ class _NotebookLine:
 class _TerminalBar:
     """A bar with the time that is left; it leaves no trace."""
 
-    def __init__(self, label: str, stream: Any):
+    def __init__(self, label: str, stream: TextIO | None):
         from rich.console import Console
         from rich.progress import (
             BarColumn,

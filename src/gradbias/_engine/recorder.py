@@ -1,17 +1,19 @@
 """Observables of the saved states: which are measured with the steps, which after them."""
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jax.extend.core import Jaxpr
 
 from ..numerics.jaxprs import inside
 from ..numerics.precision import to_numpy, warn_of_single
+from ..numerics.types import PyTree
 from ..observe import Running
-from ..observe.base import Function, OfPredictor
+from ..observe.base import FunctionObservable, OfPredictor
 from .measurement import View, Views, trace_measurement
 from .setup import Setup
 from .stacking import block, bytes_of, pick, stack
@@ -21,7 +23,7 @@ LARGE_BYTES = 2**30  # results above this get a warning before the run starts
 
 
 @eqx.filter_jit
-def lifted(lift, params) -> Any:
+def lifted(lift, params) -> PyTree:
     """All parameters of a reduced state."""
     return lift(params)
 
@@ -51,7 +53,8 @@ class Recorder:
         differ: Collection[str] | None = None,
         records: list[dict[str, Any]] | None = None,
     ):
-        self.setups, self.lifts = setups, lifts
+        self.setups = setups
+        self.lifts = lifts
         bound = [bound_record(setup) for setup in setups] if records is None else records
         sizes = {name: _traced_bytes(setups[0], name, f) for name, f in bound[0].items()}
         traced = [name for name, size in sizes.items() if size is not None]
@@ -63,14 +66,16 @@ class Recorder:
             View({name: b[name] for name in traced}, setup.problem, setup.net, lift)
             for b, setup, lift in zip(bound, setups, lifts, strict=True)
         ]
-        alone = any(isinstance(f, Function) for f in setups[0].record.values())
+        alone = any(isinstance(f, FunctionObservable) for f in setups[0].record.values())
         self.views = Views(stack(views, differ), alone)
         self.row_bytes = len(setups) * sum(size or 0 for size in sizes.values())
         self.total = len(setups[0].save_at) + 1
         self.seen = np.zeros((len(setups), self.total), bool)
         self.results: dict[str, Any] = {}
 
-    def take(self, members: np.ndarray, rows: np.ndarray, values: Any, params: Any) -> None:
+    def take(
+        self, members: np.ndarray, rows: np.ndarray, values: dict[str, PyTree], params: PyTree
+    ) -> None:
         """Keep what was measured of some members at some saves.
 
         Args:
@@ -105,13 +110,13 @@ class Recorder:
         """The arrays, with NaN where a member was not at a save."""
         return jax.tree.map(lambda value: value.swapaxes(0, 1), self.results)
 
-    def _write_once(self, where: Any) -> None:
+    def _write_once(self, where: tuple[slice | np.ndarray, ...] | np.ndarray) -> None:
         """Every row of a member is written at most once, with what was measured there."""
         if self.seen[where].any():
             raise RuntimeError("a row of a result was to be written twice: a defect of gradbias")
         self.seen[where] = True
 
-    def _measure_plain(self, members: np.ndarray, params: Any) -> dict[str, Any]:
+    def _measure_plain(self, members: np.ndarray, params: PyTree) -> dict[str, Any]:
         """These get NumPy parameters, one state after the other."""
         rows = jax.tree.leaves(params)[0].shape[1]
         tables: dict[str, list[list[Any]]] = {name: [] for name in self.plain}
@@ -126,11 +131,11 @@ class Recorder:
             for name, table in tables.items()
         }
 
-    def _state(self, member: int, state: Any) -> Any:
+    def _state(self, member: int, state: PyTree) -> PyTree:
         lift = self.lifts[member]
         return state if lift is None else to_numpy(lifted(lift, state))
 
-    def _result(self, name: str, value: Any) -> Any:
+    def _result(self, name: str, value: PyTree) -> PyTree:
         """Members first: that is how results are handed on."""
         if name not in self.results:
             shape = self.seen.shape
@@ -149,20 +154,20 @@ def bound_record(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _stacked(name: str, values: list[Any]) -> Any:
+def _stacked(name: str, values: list[Any]) -> PyTree:
     try:
         return jax.tree.map(lambda *v: np.stack([np.asarray(x, np.float64) for x in v]), *values)
     except (TypeError, ValueError) as error:
         raise _uneven(name, error) from error
 
 
-def _uneven(name: str, found: Any) -> ValueError:
+def _uneven(name: str, found: str | Exception) -> ValueError:
     return ValueError(
         f"record[{name!r}] must give real numbers of the same shape every time: {found}"
     )
 
 
-def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
+def _traced_bytes(setup: Setup, name: str, observable: Callable[..., PyTree]) -> int | None:
     """The bytes of a measurement; None if it cannot be part of a program.
 
     That is where jax cannot trace it, and where the program would call Python back: from a thread
@@ -189,7 +194,7 @@ def _traced_bytes(setup: Setup, name: str, observable: Any) -> int | None:
     return None if _calls_back(traced.jaxpr.jaxpr) else size
 
 
-def _calls_back(jaxpr: Any) -> bool:
+def _calls_back(jaxpr: Jaxpr) -> bool:
     return any(
         "callback" in equation.primitive.name or any(map(_calls_back, inside(equation)))
         for equation in jaxpr.eqns

@@ -13,6 +13,7 @@ import xarray as xr
 
 from .. import __version__
 from ..numerics.pytrees import named_leaves
+from ..numerics.types import PyTree
 from ..problems import QuadraticProblem
 from .serialise import NotPlain, encode
 from .setup import Setup
@@ -54,7 +55,7 @@ class Run:
         cls,
         setup: Setup,
         values: dict[str, Any],
-        final: Any,
+        final: PyTree,
         theta: np.ndarray | None,
         status: Status,
         stats: dict[str, Any],
@@ -198,7 +199,7 @@ def _dims(name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[s
 def _configuration(setup: Setup) -> dict[str, Any]:
     """What was run, in words and numbers; arrays by their shape."""
 
-    def shown(value: Any) -> Any:
+    def shown(value: object) -> object:
         try:
             return encode(value, arrays=None)
         except NotPlain:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ..numerics.checksum import with_checksum, without_checksum
+from ..numerics.files import write_atomically
 from ..numerics.pytrees import named_leaves
 from .run import Run
 from .serialise import NotPlain, decode, encode
@@ -25,17 +26,10 @@ def write(run: Run, path: str | os.PathLike[str]) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"path: the folder {path.parent} does not exist")
     # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
-    content = with_checksum(_content(run))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, with_checksum(_content(run)))
 
 
-def _content(run: Run) -> Any:
+def _content(run: Run) -> memoryview:
     arrays: list[np.ndarray] = []
     about = {
         "format": FORMAT,
@@ -53,7 +47,7 @@ def _content(run: Run) -> Any:
     return xr.DataTree.from_dict(groups).to_netcdf(engine=ENGINE)
 
 
-def _plainly(value: Any, otherwise: Any, arrays: list[np.ndarray]) -> Any:
+def _plainly(value: object, otherwise: object, arrays: list[np.ndarray]) -> object:
     """A value as JSON, or another one where it holds code of the user's own."""
     kept = len(arrays)
     try:
@@ -78,7 +72,8 @@ def read(path: str | os.PathLike[str]) -> Run:
 
 
 def _run(data: xr.Dataset, stored: xr.Dataset) -> Run:
-    about, arrays = json.loads(stored.attrs["about"]), _unpacked(stored)
+    about = json.loads(stored.attrs["about"])
+    arrays = _unpacked(stored)
     if about["format"] != FORMAT:
         raise ValueError(f"it has format {about['format']}, this version reads {FORMAT}")
     setup, final, theta = (decode(about[name], arrays) for name in ("setup", "final", "theta"))

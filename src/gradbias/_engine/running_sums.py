@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from ..observe import Running
+from ..reductions import Lift
 from .setup import Setup
 
 
@@ -25,14 +26,15 @@ class Tally(eqx.Module):
 
     def __call__(self, params, grads, lr) -> dict[str, Any]:
         if self.lift is not None:
-            params, grads = self.lift(params), self.lift.gradient(grads)
+            params = self.lift(params)
+            grads = self.lift.gradient(grads)
         return {
             name: f.of_step(self.problem, self.net, params, grads, lr)
             for name, f in self.running.items()
         }
 
 
-def tally_of(setup: Setup, lift: Any) -> Tally | None:
+def tally_of(setup: Setup, lift: Lift | None) -> Tally | None:
     """The tally of a setup; None if nothing is summed."""
     running = {name: f for name, f in setup.record.items() if isinstance(f, Running)}
     return Tally(setup.problem, setup.net, lift, running) if running else None

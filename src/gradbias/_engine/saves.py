@@ -4,7 +4,8 @@ import numpy as np
 
 from ..dynamics import State
 from ..dynamics.protocol import AT_REST, CONVERGED, FLOOR, STATIONARY
-from .compiled_loop import Plan, Trail
+from .call_plan import Plan
+from .compiled_loop import Trail
 from .recorder import Recorder
 from .setup import Setup
 from .stacking import block, pick
@@ -14,7 +15,8 @@ class Saves:
     """Which row of the record a clock value is, for each member."""
 
     def __init__(self, setups: list[Setup], recorder: Recorder):
-        self.recorder, self.clocks = recorder, [setup.save_clock for setup in setups]
+        self.recorder = recorder
+        self.clocks = [setup.save_clock for setup in setups]
         groups: dict[bytes, list[int]] = {}
         for member, clocks in enumerate(self.clocks):
             groups.setdefault(clocks.tobytes(), []).append(member)

@@ -17,12 +17,15 @@ from ..numerics import checks
 from ..numerics.constants import ReadOnlyDict, constant, refuse_assignment, sealed
 from ..numerics.precision import host, warn_of_float32
 from ..numerics.program_keys import Remembers
+from ..numerics.types import PyTree
 from ..observe import Running
 from ..problems import Problem, Samples
 
 SAVES = 200
 MOST_STEPS = 10**15  # beyond it, a clock would lose count
-DEFAULT_STEPS, DEFAULT_TIME, DEFAULT_GAP = 10**6, 1e4, 1e-12
+DEFAULT_STEPS = 10**6
+DEFAULT_TIME = 1e4
+DEFAULT_GAP = 1e-12
 LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
 
 
@@ -64,7 +67,7 @@ class Until:
             named["gap"] = checks.number("until.gap", gap, at_least=0)
         vars(self).update(named)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         refuse_assignment(self, name, "make a new one, and setup.replace(until=gb.Until(…))")
 
     def __delattr__(self, name: str) -> None:
@@ -103,7 +106,7 @@ class Setup(Remembers):
         self,
         problem: Problem,
         net: Net,
-        params: Any,
+        params: PyTree,
         dynamics: Dynamics,
         until: Until | None = None,
         record: Mapping[str, Any] | Sequence[Any] | None = None,
@@ -115,8 +118,10 @@ class Setup(Remembers):
         _expect("dynamics", dynamics, Dynamics, "gb.Descent(lr) or gb.Flow()")
         if until is not None:
             _expect("until", until, Until, "gb.Until(steps=1000)")
-        until_given, until = until, _until(until, dynamics)
-        params, key = _parameters(net, params), checks.integer("key", key)
+        until_given = until
+        until = _until(until, dynamics)
+        params = _parameters(net, params)
+        key = checks.integer("key", key)
         limit = _limit(until, dynamics)
         clocks = _saves(save_at, dynamics, limit)
         _check_fit(problem, net, params)
@@ -146,9 +151,10 @@ class Setup(Remembers):
         )
 
     @property
-    def params(self) -> Any:
+    def params(self) -> PyTree:
         """Where the run starts."""
-        params, start = vars(self)["params"], vars(self)["start"]
+        params = vars(self)["params"]
+        start = vars(self)["start"]
         now = _leaves(params)
         if len(now) != len(start) or not all(map(operator.is_, now, start)):
             raise dataclasses.FrozenInstanceError(
@@ -172,7 +178,7 @@ class Setup(Remembers):
             raise ValueError(f"replace: unknown {unknown}; a Setup has {sorted(given)}")
         return Setup(**{**given, **changes})
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         refuse_assignment(self, name, f"setup.replace({name}=…) makes a setup with another one")
 
     def __delattr__(self, name: str) -> None:
@@ -193,7 +199,7 @@ class Setup(Remembers):
         )
 
 
-def _expect(name: str, value: Any, kind: type, example: str) -> None:
+def _expect(name: str, value: object, kind: type, example: str) -> None:
     if not isinstance(value, kind):
         raise ValueError(
             f"{name} must be a {kind.__name__}, for example {example}, "
@@ -201,13 +207,14 @@ def _expect(name: str, value: Any, kind: type, example: str) -> None:
         )
 
 
-def _parameters(net: Net, params: Any) -> Any:
+def _parameters(net: Net, params: PyTree) -> PyTree:
     shapes = net.shapes()
     if shapes is None:
         return jax.tree.map(lambda leaf: checks.constant_array("params", leaf), params)
     if not isinstance(params, Mapping):
         raise ValueError(f"params must be a dict of arrays, got {type(params).__name__}")
-    unknown, missing = sorted(set(params) - set(shapes)), sorted(set(shapes) - set(params))
+    unknown = sorted(set(params) - set(shapes))
+    missing = sorted(set(shapes) - set(params))
     if unknown or missing:
         wrong = f"unknown {unknown}" if unknown else f"missing {missing}"
         raise ValueError(f"params: {wrong}; {net!r} has {sorted(shapes)}")
@@ -217,7 +224,7 @@ def _parameters(net: Net, params: Any) -> Any:
     }
 
 
-def _leaves(params: Any) -> list[Any]:
+def _leaves(params: PyTree) -> list[Any]:
     if type(params) is dict and all(type(leaf) is np.ndarray for leaf in params.values()):
         return list(params.values())
     return jax.tree.leaves(params)
@@ -259,7 +266,8 @@ def _limit(until: Until, dynamics: Dynamics) -> float | None:
 
 def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:
     """The clock values to save at."""
-    by_step, counts = dynamics.axis == "step", dynamics.counts_steps
+    by_step = dynamics.axis == "step"
+    counts = dynamics.counts_steps
     if save_at is None:
         default = DEFAULT_STEPS if by_step else dynamics.clock(DEFAULT_TIME)
         end = default if limit is None else limit
@@ -332,14 +340,15 @@ def _shape(net: LinearNet) -> tuple[int, ...]:
     return jax.eval_shape(net.predictor, params).shape
 
 
-def _traced_shape(net: LinearNet, params: Any) -> tuple[int, ...]:
+def _traced_shape(net: LinearNet, params: PyTree) -> tuple[int, ...]:
     return warn_of_float32(f"net {net!r}", net.predictor, params).shape
 
 
 @host
-def _check_fit(problem: Problem, net: Net, params: Any) -> None:
+def _check_fit(problem: Problem, net: Net, params: PyTree) -> None:
     """Does the net take the problem's inputs and give its outputs? Traces, compiles nothing."""
-    d, k = problem.d, problem.k
+    d = problem.d
+    k = problem.k
     try:
         if isinstance(net, LinearNet):
             known = type(net) in (Rank1, TwoLayer, Deep, Diagonal)

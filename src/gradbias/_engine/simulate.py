@@ -9,12 +9,13 @@ import numpy as np
 
 from ..nets import LinearNet
 from ..nets.base import as_matrix
-from ..numerics.compilations import count_compilations
+from ..numerics.compilations import count_compilations, make_room
 from ..numerics.linalg import one_blas_thread
 from ..numerics.precision import host, to_numpy
+from ..numerics.types import PyTree
 from .end_state import statuses
 from .error_growth import EXACT
-from .host_loop import Ensemble, Start, Stop, drive
+from .host_loop import MemberStack, Prepared, Stop, drive
 from .prepare import start_in_full, start_of
 from .progress import Progress
 from .recorder import Recorder, lifted
@@ -47,7 +48,8 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
         with Progress(repr(setup.net), progress) as bar:
             done = run_members([start], bar)
             for _, in_full, again in in_full_where_needed([start], done, bar):
-                start, done = in_full, again
+                start = in_full
+                done = again
         final = pick(done.stop.states.params, 0)
         if start.lift is not None:
             final = to_numpy(lifted(start.lift, final))
@@ -57,11 +59,12 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
         "seconds": time.monotonic() - began,
     }
     values = pick(done.values, (slice(0, -1), 0))
-    theta, end = _predictor(setup, final), pick(done.values, (-1, 0))
+    theta = _predictor(setup, final)
+    end = pick(done.values, (-1, 0))
     return Run.of(setup, values, final, theta, done.statuses[0], stats, end)
 
 
-class Done(NamedTuple):
+class FinishedMembers(NamedTuple):
     """Members that have run.
 
     Attributes:
@@ -74,7 +77,7 @@ class Done(NamedTuple):
     stop: Stop
     statuses: list[Status]
 
-    def with_member(self, member: int, alone: "Done") -> "Done":
+    def with_member(self, member: int, alone: "FinishedMembers") -> "FinishedMembers":
         """The same with one member as it ran by itself."""
         values = jax.tree.map(np.array, self.values)
         for value, own in zip(*map(jax.tree.leaves, (values, alone.values)), strict=True):
@@ -84,7 +87,7 @@ class Done(NamedTuple):
         return self._replace(values=values, statuses=statuses)
 
 
-class Own(NamedTuple):
+class DifferingLeaves(NamedTuple):
     """The names of the leaves that members have each for itself; all others are passed once.
 
     Attributes:
@@ -97,8 +100,11 @@ class Own(NamedTuple):
 
 
 def run_members(
-    starts: list[Start], bar: Progress, own: Own | None = None, wanted: int | None = None
-) -> Done:
+    starts: list[Prepared],
+    bar: Progress,
+    own: DifferingLeaves | None = None,
+    wanted: int | None = None,
+) -> FinishedMembers:
     """Run members of one shape as one program.
 
     Args:
@@ -108,18 +114,20 @@ def run_members(
             several calls need it, so that every call is the same program.
         wanted: how many of them run; those behind only fill up the program. None for all.
     """
-    ensemble = Ensemble(starts, None if own is None else own.run, wanted)
-    lifts, records = [start.lift for start in starts], [start.record for start in starts]
+    make_room()
+    ensemble = MemberStack(starts, None if own is None else own.run, wanted)
+    lifts = [start.lift for start in starts]
+    records = [start.record for start in starts]
     differ = None if own is None else own.view
     recorder = Recorder(ensemble.setups, lifts, differ, records)
     with one_blas_thread():  # implicit steps factorise, and threads would wait for each other
         stop = drive(ensemble, recorder, bar)
-    return Done(recorder.finish(), stop, statuses(ensemble, stop, in_words=own is None))
+    return FinishedMembers(recorder.finish(), stop, statuses(ensemble, stop, in_words=own is None))
 
 
 def in_full_where_needed(
-    starts: list[Start], done: Done, bar: Progress, wanted: int | None = None
-) -> Iterator[tuple[int, Start, Done]]:
+    starts: list[Prepared], done: FinishedMembers, bar: Progress, wanted: int | None = None
+) -> Iterator[tuple[int, Prepared, FinishedMembers]]:
     """The members whose reduced runs may be off by more than they promise, run in full."""
     for member in np.flatnonzero(done.stop.errors[:wanted] > EXACT).tolist():
         error = done.stop.errors[member]
@@ -131,7 +139,7 @@ def in_full_where_needed(
         yield member, start, run_members([start], bar)
 
 
-def _predictor(setup: Setup, final: Any) -> np.ndarray | None:
+def _predictor(setup: Setup, final: PyTree) -> np.ndarray | None:
     if not isinstance(setup.net, LinearNet):
         return None
     with np.errstate(over="ignore", invalid="ignore"):  # the last state of a run that diverged

@@ -16,7 +16,8 @@ def unequal_scales(problem: Problem) -> str:
     if not len(s) or s[0] < UNEQUAL * s[-1]:
         return ""
     sizes = np.sqrt(np.mean(np.square(problem.X), axis=0))
-    large, small = int(np.argmax(sizes)), int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
+    large = int(np.argmax(sizes))
+    small = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
     words = (
         f"The singular values of X go from {s[-1]:.1e} to {s[0]:.1e}, and rates differ by "
         f"{(s[0] / s[-1]) ** 2:.0e}"

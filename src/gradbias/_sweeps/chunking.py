@@ -11,26 +11,34 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .._engine.host_loop import Start
+from .._engine.host_loop import Prepared
 from .._engine.measurement import View
 from .._engine.prepare import padded
-from .._engine.simulate import Own
+from .._engine.simulate import DifferingLeaves
 from .._engine.stacking import VMAP_BYTES, bytes_of, names_of, same, shape_of
 from ..nets import LinearNet
+from ..numerics.memo import Memo
 from ..numerics.program_keys import keyed_by
+from ..numerics.types import PyTree
 from ..observe import Running
 from ..problems import Population
 from ..problems.base import Quadratic
-from ..reductions import Frame
-from .members import Roster
+from ..reductions import PaddedSize
+from .members import Members
 from .results import Outline, outline_of
 
 CHUNK_BYTES = 2**26  # states and results of the members that run together
 CHUNK_SECONDS = 20.0  # that a chunk should take at most: what a crash may cost
-STEP_SECONDS, BYTES_PER_SECOND = 5e-8, 1e10  # a rough guess of what a step costs
-LEAST, MOST = 32, 128  # members in one chunk where they advance side by side
+# a rough guess of what a step costs
+STEP_SECONDS = 5e-8
+BYTES_PER_SECOND = 1e10
+# members in one chunk where they advance side by side
+LEAST = 32
+MOST = 128
 UNKNOWN_STEPS = 20_000  # of an adaptive integrator
-PADDED_BYTES, PADDED_FACTOR = 2**15, 8  # how much may be lost to zeros
+# how much may be lost to zeros
+PADDED_BYTES = 2**15
+PADDED_FACTOR = 8
 
 
 class Group(NamedTuple):
@@ -46,8 +54,8 @@ class Group(NamedTuple):
     """
 
     members: list[int]
-    frame: Frame | None
-    own: Own
+    frame: PaddedSize | None
+    own: DifferingLeaves
     size: int
     outline: Outline
     cost: float
@@ -71,13 +79,12 @@ class Chunk(NamedTuple):
         """In seconds; a rough guess."""
         return self.group.size * self.group.cost
 
-    def starts(self, roster: Roster) -> list[Start]:
+    def starts(self, roster: Members) -> list[Prepared]:
         """The members, as many as in every chunk of the group: the last one fills it up."""
         starts = [roster.start(m) for m in self.members]
         if self.group.frame is not None:
-            last = None
-            for i, start in enumerate(starts):
-                starts[i] = last = padded(start, self.group.frame, last)
+            memo = Memo()
+            starts = [padded(start, self.group.frame, memo) for start in starts]
         return starts + starts[-1:] * (self.group.size - len(starts))
 
 
@@ -89,21 +96,17 @@ class _Flat:
             problem, net and lift), and its params.
     """
 
-    def __init__(self, start: Start, before: "_Flat | None"):
+    def __init__(self, start: Prepared, memo: Memo):
         setup = start.setup
         view = start.record, setup.problem, setup.net, start.lift
         self.parts = start.system, start.stepper, *view, start.params
         self.leaves: list[list[Any]] = []
         self.shapes: list[Hashable] = []
         for i, part in enumerate(self.parts):
-            # Most parts are the same object in all members: what is known of one is not asked anew.
-            if before is not None and before.parts[i] is part:
-                self.leaves.append(before.leaves[i])
-                self.shapes.append(before.shapes[i])
-            else:
-                leaves, structure = jax.tree.flatten(part)
-                self.leaves.append(leaves)
-                self.shapes.append(shape_of(leaves, structure))
+            # Most parts are the same object in all members.
+            leaves, shape = memo.of(f"part {i}", (part,), lambda part=part: _flattened(part))
+            self.leaves.append(leaves)
+            self.shapes.append(shape)
 
     @property
     def shape(self) -> Hashable:
@@ -116,11 +119,18 @@ class _Flat:
         return tuple(self.shapes[1:5])
 
 
+def _flattened(part: PyTree) -> tuple[list[Any], Hashable]:
+    leaves, structure = jax.tree.flatten(part)
+    return leaves, shape_of(leaves, structure)
+
+
 class _Variant:
     """Members of exactly one shape."""
 
-    def __init__(self, start: Start, flat: _Flat):
-        self.first, self.flat, self.members = start, flat, list[int]()
+    def __init__(self, start: Prepared, flat: _Flat):
+        self.first = start
+        self.flat = flat
+        self.members = list[int]()
         view = View(start.record, start.setup.problem, start.setup.net, start.lift)
         names = [*names_of((start.system, start.stepper)), *names_of(view)]
         self.names = _split(names, flat.leaves[:-1])
@@ -129,7 +139,9 @@ class _Variant:
     def add(self, member: int, flat: _Flat) -> None:
         self.members.append(member)
         for i, names in enumerate(self.names):
-            known, leaves, own = self.flat.leaves[i], flat.leaves[i], self.own[i >= 2]
+            known = self.flat.leaves[i]
+            leaves = flat.leaves[i]
+            own = self.own[i >= 2]
             if known is not leaves:
                 triples = zip(names, known, leaves, strict=True)
                 own.update(name for name, a, b in triples if name not in own and not same(a, b))
@@ -147,7 +159,7 @@ def _split(names: list[str], leaves: list[list[Any]]) -> list[list[str]]:
     return [list(itertools.islice(rest, len(part))) for part in leaves]
 
 
-def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
+def chunks_of(roster: Members, chunk: int | None) -> list[Chunk]:
     """Build all members and put them into chunks.
 
     Args:
@@ -155,9 +167,9 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
         chunk: how many run together; None decides by their size.
     """
     families: dict[Hashable, dict[Hashable, _Variant]] = {}
-    flat: _Flat | None = None
+    memo = Memo()
     for member, start in roster.read():
-        flat = _Flat(start, flat)
+        flat = _Flat(start, memo)
         variants = families.setdefault(_family(start, flat), {})
         if flat.shape not in variants:
             variants[flat.shape] = _Variant(start, flat)
@@ -174,9 +186,10 @@ def chunks_of(roster: Roster, chunk: int | None) -> list[Chunk]:
     return chunks
 
 
-def _family(start: Start, flat: _Flat) -> Hashable:
+def _family(start: Prepared, flat: _Flat) -> Hashable:
     """What members must have in common to run as one program, once they are padded."""
-    setup, dynamics = start.setup, start.dynamics
+    setup = start.setup
+    dynamics = start.dynamics
     common = (
         type(dynamics),
         callable(getattr(dynamics, "lr", None)),
@@ -216,26 +229,27 @@ def _in_one_frame(variants: list[_Variant]) -> list[list[_Variant]]:
     return found
 
 
-def _frame(start: Start) -> Frame:
-    return Frame.of(start.system.net, start.lift)
+def _frame(start: Prepared) -> PaddedSize:
+    return PaddedSize.of(start.system.net, start.lift)
 
 
 def _group(variants: Sequence[_Variant], chunk: int | None) -> Group:
     members = sorted(m for variant in variants for m in variant.members)
     first = min(variants, key=lambda v: v.members[0]).first
-    own, frame = [set[str](), set[str]()], None
+    own = [set[str](), set[str]()]
+    frame = None
     for variant in variants:
         for i in range(2):
             own[i] |= variant.own[i] | _differing(variants[0].table(i), variant.table(i))
     if first.lift is not None:
-        frame = Frame.around([_frame(variant.first) for variant in variants])
-        first = padded(first, frame)
+        frame = PaddedSize.around([_frame(variant.first) for variant in variants])
+        first = padded(first, frame, Memo())
     with keyed_by(first.setup):
         outline = outline_of(first)
     cost = _seconds(first)
     size = _size(first, outline, cost) if chunk is None else chunk
     size = -(-len(members) // -(-len(members) // size))  # chunks of about equal size
-    return Group(members, frame, Own(*map(frozenset, own)), size, outline, cost)
+    return Group(members, frame, DifferingLeaves(*map(frozenset, own)), size, outline, cost)
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
@@ -243,16 +257,17 @@ def _differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
     return {n for n in one.keys() | other.keys() if n not in both or not same(one[n], other[n])}
 
 
-def _size(start: Start, outline: Outline, cost: float) -> int:
+def _size(start: Prepared, outline: Outline, cost: float) -> int:
     """How many members run together: bounded in memory, and in the time that a crash costs."""
-    state, rows = bytes_of(start.params), len(start.setup.save_at) + 1
+    state = bytes_of(start.params)
+    rows = len(start.setup.save_at) + 1
     by_memory = CHUNK_BYTES // (state + rows * outline.bytes)
     by_time = CHUNK_SECONDS / cost
     least = LEAST if state <= VMAP_BYTES else 1
     return int(np.clip(min(by_memory, max(by_time, least)), 1, MOST))
 
 
-def _seconds(start: Start) -> float:
+def _seconds(start: Prepared) -> float:
     """What one member costs; only its order of magnitude matters, and that it never changes."""
     setup = start.setup
     steps = setup.limit if start.dynamics.counts_steps else UNKNOWN_STEPS

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._engine.run import versions
+from .._engine.single_kernel import SWITCH
 
 
 class Environment(NamedTuple):
     """Where a chunk was computed.
 
     Attributes:
-        jax: the versions of jax and jaxlib.
+        jax: the versions of jax and jaxlib, and whether its single kernels are switched off.
         cpu: the type of the processor.
         threads: how many XLA has.
     """
@@ -26,8 +27,10 @@ class Environment(NamedTuple):
     @classmethod
     def here(cls) -> "Environment":
         """The present process."""
-        found = versions()
-        return cls(f"{found['jax']} (jaxlib {found['jaxlib']})", _cpu(), xla_threads())
+        installed = versions()
+        off = ", GRADBIAS_SINGLE_KERNEL=0" if os.environ.get(SWITCH) == "0" else ""
+        jax = f"{installed['jax']} (jaxlib {installed['jaxlib']}{off})"
+        return cls(jax, _cpu(), xla_threads())
 
     def difference(self, now: "Environment") -> str | None:
         """What changed, in words; None if nothing did."""

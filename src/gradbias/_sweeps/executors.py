@@ -6,6 +6,7 @@ import os
 import uuid
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from typing import Any
 
 from ..numerics.fingerprint import imported_parts
@@ -13,20 +14,20 @@ from ..numerics.program_keys import code_in
 from . import worker
 from .chunking import Chunk
 from .environment import Environment
-from .job import Estimate, Failure, Finished, Job, perform
-from .members import Roster
+from .job import Estimate, Finished, Job, perform
+from .members import Members
 from .pickling import Packed, pack
 from .process_pool import own_pool
-from .progress import TIMED, Forecast
-from .results import Piece
+from .progress import TIMED, SweepProgress
+from .results import ChunkResult
 
 WAITING_BYTES = 2**28  # of jobs that were handed to an executor and are not done
 WAITING = 1000  # jobs
 
-Results = Iterator[tuple[Chunk, Piece]]
+ChunkResults = Iterator[tuple[Chunk, ChunkResult]]
 
 
-def check_executor(executor: Any) -> None:
+def check_executor(executor: object) -> None:
     """Refuse what cannot work, with the line to write instead."""
     if executor is None:
         return
@@ -48,7 +49,9 @@ def check_executor(executor: Any) -> None:
         )
 
 
-def compute(executor: Any, roster: Roster, chunks: list[Chunk], bar: Forecast) -> Results:
+def compute(
+    executor: int | Executor | None, roster: Members, chunks: list[Chunk], bar: SweepProgress
+) -> ChunkResults:
     """Compute chunks; they come in any order."""
     if executor is None:
         return _here(roster, chunks, bar)
@@ -57,7 +60,7 @@ def compute(executor: Any, roster: Roster, chunks: list[Chunk], bar: Forecast) -
     return _Handed(executor, getattr(executor, "_max_workers", None), roster, bar).run(chunks)
 
 
-def _here(roster: Roster, chunks: list[Chunk], bar: Forecast) -> Results:
+def _here(roster: Members, chunks: list[Chunk], bar: SweepProgress) -> ChunkResults:
     for chunk in chunks:
         job = Job(chunk.starts(roster), len(chunk.members), chunk.group.own, "")
         done = perform(job, bar.part(chunk.cost))
@@ -66,7 +69,9 @@ def _here(roster: Roster, chunks: list[Chunk], bar: Forecast) -> Results:
         yield chunk, done.piece
 
 
-def _in_own_pool(workers: int, roster: Roster, chunks: list[Chunk], bar: Forecast) -> Results:
+def _in_own_pool(
+    workers: int, roster: Members, chunks: list[Chunk], bar: SweepProgress
+) -> ChunkResults:
     with own_pool(min(workers, len(chunks))) as pool:
         yield from _Handed(pool, workers, roster, bar).run(chunks)
 
@@ -81,16 +86,23 @@ class _Handed:
         bar: shows how far all are.
     """
 
-    def __init__(self, executor: Any, workers: int | None, roster: Roster, bar: Forecast):
-        self.executor, self.workers, self.roster, self.bar = executor, workers, roster, bar
+    def __init__(
+        self, executor: Executor, workers: int | None, roster: Members, bar: SweepProgress
+    ):
+        self.executor = executor
+        self.workers = workers
+        self.roster = roster
+        self.bar = bar
         self.sweep = f"{os.getpid()} {uuid.uuid4()}"
         self.waiting: dict[Any, tuple[Chunk, int]] = {}
         self.packed: Packed = {}
-        self.environment, self.warned = Environment.here(), False
+        self.environment = Environment.here()
+        self.warned = False
 
-    def run(self, chunks: list[Chunk]) -> Results:
+    def run(self, chunks: list[Chunk]) -> ChunkResults:
         """Hand chunks over, never too many at a time, and take what comes back."""
-        left, patience = list(reversed(chunks)), TIMED
+        left = list(reversed(chunks))
+        patience = TIMED
         try:
             while left or self.waiting:
                 while left and self._room():
@@ -112,7 +124,8 @@ class _Handed:
         return len(self.waiting) < WAITING and (not self.waiting or size < WAITING_BYTES)
 
     def _submit(self, chunk: Chunk, patience: float | None) -> None:
-        starts, group = chunk.starts(self.roster), chunk.group
+        starts = chunk.starts(self.roster)
+        group = chunk.group
         imported = imported_parts(code_in([start.setup for start in starts]).values())
         job = Job(
             starts, len(chunk.members), group.own, self.sweep, patience, tuple(imported.items())
@@ -139,7 +152,7 @@ class _Handed:
                 result = future.result()
             except (Exception, concurrent.futures.CancelledError) as error:
                 raise LostWorker from error
-            if isinstance(result, Failure):
+            if isinstance(result, worker.Failure):
                 raise JobError(result.error())
             if isinstance(result, Finished):
                 self._compare(result.environment)

@@ -10,7 +10,7 @@ from ..numerics.fingerprint import Lines
 ABSENT = "nothing"
 
 
-class Table:
+class FingerprintTable:
     """Lines of many members; what is the same in all of them is held once."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Table:
                 return f"{name}: first {known}, now {lines.get(name, ABSENT)}"
         return None
 
-    def differences(self, now: "Table") -> Iterator[tuple[int, str, str, str]]:
+    def differences(self, now: "FingerprintTable") -> Iterator[tuple[int, str, str, str]]:
         """Member, name, stored and present line, wherever two tables of equal length differ."""
         names = list(dict.fromkeys([*now.columns, *self.columns]))
         changed = [name for name in names if not self._same(name, now)]
@@ -56,7 +56,7 @@ class Table:
         return {"count": self.count, "columns": columns}
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> "Table":
+    def from_json(cls, stored: dict[str, Any]) -> "FingerprintTable":
         """What `as_json` made."""
         table = cls()
         table.count = stored["count"]
@@ -72,8 +72,9 @@ class Table:
         text = json.dumps(self.as_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _same(self, name: str, now: "Table") -> bool:
-        mine, other = self.columns.get(name), now.columns.get(name)
+    def _same(self, name: str, now: "FingerprintTable") -> bool:
+        mine = self.columns.get(name)
+        other = now.columns.get(name)
         if mine is None or other is None:
             return False
         return mine.lines == other.lines and mine.of == other.of

@@ -1,6 +1,5 @@
 """The points of a sweep: every combination of the values of its axes."""
 
-import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -40,11 +39,6 @@ class Grid(NamedTuple):
         """The values at a point, by axis."""
         index = np.unravel_index(member, self.shape)
         return {name: values[i] for (name, values), i in zip(self.axes.items(), index, strict=True)}
-
-    def points(self) -> Iterable[dict[str, Any]]:
-        """All points, in order."""
-        for values in itertools.product(*self.axes.values()):
-            yield dict(zip(self.axes, values, strict=True))
 
 
 def _values(name: str, values: Iterable[Any]) -> list[Any]:

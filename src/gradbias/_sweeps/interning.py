@@ -16,7 +16,8 @@ def interned(setup: Setup, reader: Reader) -> tuple[Setup, Lines]:
     """
     lines = reader.read_shared(setup)
     if reader.shared:
-        parts, setup = {**setup.__getstate__(), **reader.shared}, copy.copy(setup)
+        parts = {**setup.__getstate__(), **reader.shared}
+        setup = copy.copy(setup)
         setup.__setstate__(parts)
     if not reader.replaced:
         return setup, lines

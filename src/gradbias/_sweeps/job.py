@@ -1,19 +1,17 @@
 """A chunk of a sweep as a job: done here, or on any worker."""
 
-import pickle
 import time
-import traceback
 from typing import NamedTuple
 
-from .._engine.host_loop import Start
+from .._engine.host_loop import Prepared
 from .._engine.progress import Progress
-from .._engine.simulate import Own, in_full_where_needed, run_members
+from .._engine.simulate import DifferingLeaves, in_full_where_needed, run_members
 from ..numerics.fingerprint import changed_parts
 from ..numerics.precision import in_float64
 from ..numerics.program_keys import keyed_by
 from . import worker
 from .environment import Environment
-from .results import Piece, piece_of
+from .results import ChunkResult, chunk_result_of
 
 
 class Job(NamedTuple):
@@ -28,9 +26,9 @@ class Job(NamedTuple):
         imported: what the members' code takes from modules that a worker imports for itself.
     """
 
-    starts: list[Start]
+    starts: list[Prepared]
     wanted: int
-    own: Own
+    own: DifferingLeaves
     sweep: str
     patience: float | None = None
     imported: tuple[tuple[str, str], ...] = ()
@@ -48,7 +46,7 @@ class Job(NamedTuple):
 class Finished(NamedTuple):
     """The results of a job, and the kind of machine that made them."""
 
-    piece: Piece
+    piece: ChunkResult
     environment: Environment
     seconds: float
 
@@ -57,32 +55,6 @@ class Estimate(NamedTuple):
     """How long a job will take, without the time to compile it."""
 
     seconds: float
-
-
-class Failure(NamedTuple):
-    """An error in the job itself: the error, if it can travel, and what it said."""
-
-    content: bytes | None
-    text: str
-    what: str
-
-    @classmethod
-    def of(cls, error: Exception, what: str) -> "Failure":
-        """Make an error ready to travel."""
-        try:
-            content = pickle.dumps(error)
-            pickle.loads(content)
-        except Exception:  # whatever an error that does not want to be pickled says
-            content = None
-        return cls(content, "".join(traceback.format_exception(error)), what)
-
-    def error(self) -> Exception:
-        """The error, as it was raised on the worker."""
-        if self.content is None or self.what:
-            return RuntimeError(f"{self.what or 'a chunk failed'}:\n{self.text}")
-        error: Exception = pickle.loads(self.content)
-        error.add_note(f"raised on a worker:\n{self.text}")
-        return error
 
 
 class Stopped(BaseException):
@@ -97,7 +69,8 @@ class Watcher(Progress):
     """Ends a job that is given up, or that has run long enough to say how long it will take."""
 
     def __init__(self, sweep: str, patience: float | None):
-        self.sweep, self.patience = sweep, patience
+        self.sweep = sweep
+        self.patience = patience
         self.first: tuple[float, float] | None = None
         self.seconds = 0.0
 
@@ -108,7 +81,8 @@ class Watcher(Progress):
         now = time.monotonic()
         if self.first is None:
             self.first = now, fraction
-        elapsed, gained = now - self.first[0], fraction - self.first[1]
+        elapsed = now - self.first[0]
+        gained = fraction - self.first[1]
         if self.patience is not None and elapsed > self.patience and gained > 0:
             self.seconds = elapsed / gained
             raise _Enough
@@ -122,7 +96,8 @@ def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
         job: what to do.
         bar: shows how far it is; by default it only listens whether the sweep is given up.
     """
-    watcher, began = Watcher(job.sweep, job.patience), time.monotonic()
+    watcher = Watcher(job.sweep, job.patience)
+    began = time.monotonic()
     try:
         with keyed_by([start.setup for start in job.starts]):
             bar = watcher if bar is None else bar
@@ -131,5 +106,5 @@ def perform(job: Job, bar: Progress | None = None) -> Finished | Estimate:
                 done = done.with_member(member, again)
     except _Enough:
         return Estimate(watcher.seconds)
-    piece = piece_of(job.starts, done, job.wanted)
+    piece = chunk_result_of(job.starts, done, job.wanted)
     return Finished(piece, Environment.here(), time.monotonic() - began)

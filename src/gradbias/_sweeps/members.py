@@ -1,34 +1,38 @@
 """The members of a sweep: built once if they fit into memory, else again when they are due."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from .._engine.host_loop import Start
+from .._engine.host_loop import Prepared
 from .._engine.prepare import start_of
 from .._engine.setup import Setup
 from .._engine.stacking import bytes_of
 from ..noise import Replay
 from ..numerics.fingerprint import Lines, Walk
+from ..numerics.memo import Memo
 from ..numerics.program_keys import code_in
-from .fingerprint_table import Table
+from .fingerprint_table import FingerprintTable
 from .grid import Grid
 from .interning import interned
+from .predictions import Predicted
 from .setup_lines import Reader
 
 KEPT_BYTES = 2**29  # of members that wait for their turn; those beyond are built twice
 MOST_KEPT = 2**13  # members, however small
 MEMBER_BYTES = 2**14  # of a member without its arrays
-BLOCK, BLOCK_BYTES = 128, 2**24  # members that are built together
+# members that are built together
+BLOCK = 128
+BLOCK_BYTES = 2**24
 
 Build = Callable[..., Setup]
 
 
-class Roster:
+class Members:
     """All members of a sweep, and what is known about them before anything runs.
 
     Args:
@@ -36,27 +40,46 @@ class Roster:
         grid: the points.
         record: what to save; None for what each setup says.
         stored: is their content to be kept with the results?
+        predict: what theorems say of a member; None asks none.
 
     Attributes:
         table: the content of every member; of those that wait in memory, without a store, only
             what is not their own.
         saves: where each member saves, and the gradient-flow times of that.
         axis: "step" or "time".
+        predicted: what the theorems say of each member.
     """
 
-    def __init__(self, build: Build, grid: Grid, record: Any, stored: bool):
-        self.build, self.grid, self.record, self.stored = build, grid, record, stored
-        self.reader, self.table = Reader(), Table()
-        self.kept: dict[int, Start] = {}
-        self.last: Start | None = None
-        self.noted: Setup | None = None
-        self.free, self.owned = KEPT_BYTES, set[int]()
+    def __init__(
+        self,
+        build: Build,
+        grid: Grid,
+        record: Mapping[str, Any] | Sequence[Any] | None,
+        stored: bool,
+        predict: Callable[[Setup], Predicted] | None = None,
+    ):
+        self.build = build
+        self.grid = grid
+        self.record = record
+        self.stored = stored
+        self.predict = predict
+        self.predicted: list[Predicted] = []
+        self.reader = Reader()
+        self.table = FingerprintTable()
+        self.kept: dict[int, Prepared] = {}
+        self.memo = Memo()
+        self.free = KEPT_BYTES
+        self.owned = set[int]()
         self.saves: list[tuple[np.ndarray, np.ndarray]] = []
-        self.axis, self.layout, self.net, self.rows = "", (), None, 0
-        self.keys, self.random = set[int](), False
+        self.axis = ""
+        self.layout = ()
+        self.net = None
+        self.rows = 0
+        self.keys = set[int]()
+        self.random = False
         self.code: tuple[Setup, Lines]
 
-    def read(self) -> Iterator[tuple[int, Start]]:
+    def read(self) -> Iterator[tuple[int, Prepared]]:
         """Build all members for the first time.
 
         Block by block, and each step for a whole block: code that runs many times in a row is
@@ -68,11 +91,13 @@ class Roster:
             read = [interned(setup, self.reader) for setup in setups]
             for member, (setup, _) in enumerate(read, first):
                 self._note(setup, member)
-            starts = [self._started(setup) for setup, _ in read]
+            starts = [start_of(setup, True, self.memo) for setup, _ in read]
             for member, (start, (setup, lines)) in enumerate(zip(starts, read, strict=True), first):
                 if not self._keep(member, start) or self.stored:
                     lines |= self.reader.read_own(setup)
                 self.table.add(lines)
+            if self.predict is not None:
+                self.predicted += [self.predict(setup) for setup, _ in read]
             yield from enumerate(starts, first)
             first += len(setups)
         self._check_code()
@@ -90,7 +115,7 @@ class Roster:
                 "see the last value: make it a field, a parameter or a variable inside build"
             )
 
-    def start(self, member: int) -> Start:
+    def start(self, member: int) -> Prepared:
         """A member, for the second time."""
         if member in self.kept:
             return self.kept[member]
@@ -101,7 +126,7 @@ class Roster:
                 f"build must return the same Setup whenever it is called, but at "
                 f"{self.grid.point(member)} it changed {changed}"
             )
-        return self._started(setup)
+        return start_of(setup, True, self.memo)
 
     def warn_of_equal_keys(self) -> None:
         """Equal keys are equal draws: an average over them would be one run."""
@@ -116,9 +141,11 @@ class Roster:
     def coordinates(self) -> dict[str, Any]:
         """The axis of saves; where members save at different points, a variable beside it."""
         saves, times = ([pair[i] for pair in self.saves] for i in range(2))
-        grid, shape, axis = self.grid.names, self.grid.shape, self.axis
+        grid = self.grid.names
+        shape = self.grid.shape
+        axis = self.axis
 
-        def each(rows: list[np.ndarray]) -> Any:
+        def each(rows: list[np.ndarray]) -> tuple[tuple[str, ...], np.ndarray]:
             return (*grid, axis), np.stack(rows).reshape(*shape, -1)
 
         coords: dict[str, Any] = {}
@@ -133,7 +160,8 @@ class Roster:
 
     def _block(self, first: int) -> list[Setup]:
         """Members from this one on, as many as are built together."""
-        setups, size = list[Setup](), 0
+        setups = list[Setup]()
+        size = 0
         for member in range(first, min(first + BLOCK, self.grid.size)):
             setups.append(self._built(member))
             if member == 0:
@@ -150,7 +178,8 @@ class Roster:
         replayed = isinstance(getattr(setup.dynamics, "noise", None), Replay)
         self.random |= setup.dynamics.draws and not replayed
         self._note_saves(setup)
-        self.net, self.rows = self.net or setup.net, len(setup.save_at) + 1
+        self.net = self.net or setup.net
+        self.rows = len(setup.save_at) + 1
 
     def _built(self, member: int) -> Setup:
         point = self.grid.point(member)
@@ -159,15 +188,12 @@ class Roster:
             raise ValueError(f"build must return a gb.Setup, got {type(setup).__name__} at {point}")
         return setup if self.record is None else setup.replace(record=self.record)
 
-    def _started(self, setup: Setup) -> Start:
-        self.last = start_of(setup, True, self.last)
-        return self.last
-
     def _check_alike(self, setup: Setup, member: int) -> None:
         """One Dataset needs one time axis and one set of variables."""
         names = ("time axis", "number of saves", "record")
         layout = setup.dynamics.axis, len(setup.save_at), tuple(setup.record)
-        self.axis, self.layout = (self.axis or layout[0]), (self.layout or layout)
+        self.axis = self.axis or layout[0]
+        self.layout = self.layout or layout
         for name, first, this in zip(names, self.layout, layout, strict=True):
             if first != this:
                 raise ValueError(
@@ -177,17 +203,23 @@ class Roster:
 
     def _note_saves(self, setup: Setup) -> None:
         """Where it saves; equal arrays are held once."""
-        last, self.noted = self.noted, setup
-        if last and last.save_at is setup.save_at and last.dynamics is setup.dynamics:
-            self.saves.append(self.saves[-1])
-            return
-        here = np.asarray(setup.save_at), np.asarray(setup.dynamics.time(setup.save_at))
-        first = self.saves[0] if self.saves else here
-        pairs = zip(first, here, strict=True)
-        self.saves.append(tuple(a if np.array_equal(a, b) else b for a, b in pairs))  # pyright: ignore[reportArgumentType]
 
-    def _keep(self, member: int, start: Start) -> bool:
-        """Keep it if there is room; arrays that members share count once."""
+        def saves() -> tuple[np.ndarray, np.ndarray]:
+            clock = np.asarray(setup.save_at)
+            time = np.asarray(setup.dynamics.time(setup.save_at))
+            first = self.saves[0] if self.saves else (clock, time)
+            return (
+                first[0] if np.array_equal(first[0], clock) else clock,
+                first[1] if np.array_equal(first[1], time) else time,
+            )
+
+        self.saves.append(self.memo.of("saves", (setup.save_at, setup.dynamics), saves))
+
+    def _keep(self, member: int, start: Prepared) -> bool:
+        """Keep it if there is room; arrays that members share count once.
+
+        What is owned is known by its identity, and stays alive in a member that is kept.
+        """
         held = (start.setup.problem, start.system, start.record, start.setup.params, start.params)
         parts = [part for part in (*held, start.lift) if id(part) not in self.owned]
         leaves = {id(leaf): leaf for leaf in jax.tree.leaves(parts) if eqx.is_array(leaf)}

@@ -20,7 +20,7 @@ _unpacked: dict[str, Any] = {}
 class _Pickler(cloudpickle.Pickler):
     """Takes functions with derivative rules of their own too, which jax does not unpickle."""
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         if type(obj) in (jax.custom_jvp, jax.custom_vjp):
             return object.__new__, (type(obj),), vars(obj)
         return super().reducer_override(obj)
@@ -37,7 +37,7 @@ class _Packer(_Pickler):
         self.code: Code = {}
         self.packed = packed
 
-    def persistent_id(self, obj: Any) -> str | None:
+    def persistent_id(self, obj: object) -> str | None:
         if not isinstance(obj, types.FunctionType | type) or is_importable(obj):
             return None
         if id(obj) not in self.packed:
@@ -60,7 +60,7 @@ class _Unpacker(pickle.Unpickler):
         return _unpacked[pid]
 
 
-def pack(value: Any, packed: Packed | None = None) -> bytes:
+def pack(value: object, packed: Packed | None = None) -> bytes:
     """A value and all code it needs that the other side cannot import.
 
     Args:

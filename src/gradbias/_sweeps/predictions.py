@@ -1,7 +1,6 @@
 """What the theorems say of every member of a sweep, beside what was measured."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import xarray as xr
@@ -11,6 +10,8 @@ from .grid import Grid
 
 if TYPE_CHECKING:  # most sweeps ask no theorem
     from ..theorems import Theorem
+
+Predicted: TypeAlias = "dict[Theorem, dict[str, np.ndarray]]"
 
 
 def before_the_run(pattern: str) -> "list[Theorem]":
@@ -24,10 +25,16 @@ def before_the_run(pattern: str) -> "list[Theorem]":
 
 
 def predicted_variables(
-    build: Callable[..., Setup], grid: Grid, theorems: "list[Theorem]", data: xr.Dataset
+    said: list[Predicted], grid: Grid, theorems: "list[Theorem]", data: xr.Dataset
 ) -> dict[str, Any]:
-    """The new variables: what each theorem says at every point, and where it applies."""
-    said = [_said(build(**point), theorems) for point in grid.points()]
+    """The new variables: what each theorem says at every point, and where it applies.
+
+    Args:
+        said: what `predicted_values` returned, for every point.
+        grid: the points.
+        theorems: those that were asked.
+        data: what was measured.
+    """
     quantities = {
         (theorem.id, name): value.shape
         for row in said
@@ -50,19 +57,20 @@ def predicted_variables(
     return variables
 
 
-def _said(setup: Setup, theorems: "list[Theorem]") -> "dict[Theorem, dict[str, np.ndarray]]":
+def predicted_values(setup: Setup, theorems: "list[Theorem]") -> Predicted:
+    """What the theorems that apply say of a member."""
     from .._verdicts.predict import predict
 
     found = [p for theorem in theorems for p in predict(setup, theorem)]
     return {p.theorem: {name: np.asarray(v) for name, v in p.value.items()} for p in found}
 
 
-def _ids(row: "dict[Theorem, Any]") -> set[str]:
+def _ids(row: Predicted) -> set[str]:
     return {theorem.id for theorem in row}
 
 
 def _variable(
-    said: "list[dict[Theorem, dict[str, np.ndarray]]]",
+    said: list[Predicted],
     theorem: str,
     quantity: str,
     shape: tuple[int, ...],

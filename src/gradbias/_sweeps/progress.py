@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Any
+from typing import TextIO
 
 from .._engine.progress import Progress
 
@@ -10,7 +10,7 @@ WORTH_SAYING = 30.0  # seconds
 TIMED = 0.5  # seconds of work that an estimate is made from
 
 
-class Forecast(Progress):
+class SweepProgress(Progress):
     """Progress of a whole sweep; once it is clear that it takes long, it says so, in logs too.
 
     Args:
@@ -19,18 +19,19 @@ class Forecast(Progress):
         total: the cost of all that is to do, in any unit.
     """
 
-    def __init__(self, label: str, show: bool | None, total: float, stream: Any = None):
+    def __init__(self, label: str, show: bool | None, total: float, stream: TextIO | None = None):
         super().__init__(label, show, stream)
-        self.total, self.spent = total, 0.0
+        self.total = total
+        self.spent = 0.0
         self.first: tuple[float, float] | None = None
         self.said = False
 
-    def __enter__(self) -> "Forecast":
+    def __enter__(self) -> "SweepProgress":
         return self
 
-    def part(self, cost: float) -> "Part":
+    def part(self, cost: float) -> "ChunkProgress":
         """The progress of one chunk, as part of the whole."""
-        return Part(self, cost)
+        return ChunkProgress(self, cost)
 
     def finish(self, cost: float, note: str) -> None:
         """A chunk is done."""
@@ -42,7 +43,8 @@ class Forecast(Progress):
         now = time.monotonic()
         if self.first is None:
             self.first = now, fraction  # what was before it was compilation
-        elapsed, gained = now - self.first[0], fraction - self.first[1]
+        elapsed = now - self.first[0]
+        gained = fraction - self.first[1]
         if elapsed >= TIMED and gained > 0:
             self.say(elapsed / gained * (1 - fraction))
         super().update(fraction, note)
@@ -63,11 +65,12 @@ class Forecast(Progress):
         print(line, file=self.stream, flush=True)
 
 
-class Part(Progress):
+class ChunkProgress(Progress):
     """The progress of one chunk as part of the whole."""
 
-    def __init__(self, whole: Forecast, cost: float):
-        self.whole, self.cost = whole, cost
+    def __init__(self, whole: SweepProgress, cost: float):
+        self.whole = whole
+        self.cost = cost
 
     def update(self, fraction: float, note: str) -> None:
         """Show how far this chunk is."""

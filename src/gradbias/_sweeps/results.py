@@ -9,11 +9,12 @@ import jax
 import numpy as np
 import xarray as xr
 
-from .._engine.host_loop import Start
+from .._engine.host_loop import Prepared
 from .._engine.measurement import trace_measurement
 from .._engine.run import CONVENTION, variables_of, versions
-from .._engine.simulate import Done
+from .._engine.simulate import FinishedMembers
 from .._engine.status import Ending
+from ..nets import Net
 from .grid import Grid
 
 LARGE_BYTES = 2**31  # results that get a warning before they are collected in memory
@@ -36,7 +37,7 @@ class Outline(NamedTuple):
         return 8 * sum(int(np.prod(shape)) for shape in self.shapes.values())
 
 
-class Piece(NamedTuple):
+class ChunkResult(NamedTuple):
     """The results of the members of a chunk.
 
     Attributes:
@@ -52,9 +53,10 @@ class Piece(NamedTuple):
     dims: dict[str, tuple[str, ...]]
 
 
-def outline_of(start: Start) -> Outline:
+def outline_of(start: Prepared) -> Outline:
     """Trace the observables of a member; those that jax cannot trace are left out."""
-    setup, shapes = start.setup, {}
+    setup = start.setup
+    shapes = {}
     for name, f in start.record.items():
         try:
             traced = trace_measurement(f, setup.problem, setup.net, setup.params)
@@ -71,10 +73,10 @@ def outline_of(start: Start) -> Outline:
     )
 
 
-def piece_of(starts: list[Start], done: Done, count: int) -> Piece:
+def chunk_result_of(starts: list[Prepared], done: FinishedMembers, count: int) -> ChunkResult:
     """The results of the first `count` members; the others only fill up the chunk."""
     found = variables_of(starts[0].setup, done.values)
-    return Piece(
+    return ChunkResult(
         np.asarray([int(s.ending) for s in done.statuses[:count]], np.int64),
         np.asarray([s.at for s in done.statuses[:count]], np.float64),
         {n: np.ascontiguousarray(np.swapaxes(v, 0, 1)[:count]) for n, (_, v) in found.items()},
@@ -114,18 +116,20 @@ def warn_if_large(grid: Grid, outline: Outline, rows: int) -> None:
         )
 
 
-class Whole:
+class Results:
     """Results of all members, piece by piece, in memory."""
 
     def __init__(self, grid: Grid):
         self.grid = grid
-        self.status, self.stopped = np.zeros(grid.size, np.int64), np.zeros(grid.size)
+        self.status = np.zeros(grid.size, np.int64)
+        self.stopped = np.zeros(grid.size)
         self.values: dict[str, np.ndarray] = {}
         self.dims: dict[str, tuple[str, ...]] = {}
 
-    def put(self, members: list[int], piece: Piece) -> None:
+    def put(self, members: list[int], piece: ChunkResult) -> None:
         """The results of some members."""
-        self.status[members], self.stopped[members] = piece.status, piece.stopped
+        self.status[members] = piece.status
+        self.stopped[members] = piece.stopped
         for name, values in piece.values.items():
             if name not in self.values:
                 self.dims[name] = piece.dims[name]
@@ -138,12 +142,14 @@ class Whole:
 
     def dataset(self, skeleton: xr.Dataset, axis: str) -> xr.Dataset:
         """Everything, with the named axes."""
-        names, shape = self.grid.names, self.grid.shape
+        names = self.grid.names
+        shape = self.grid.shape
         found = skeleton.assign(status_and_end(self.grid, self.status, self.stopped))
         variables: dict[str, Any] = {}
         for name, values in self.values.items():
             whole = values.reshape(*shape, *values.shape[1:])
-            before, dims = (slice(None),) * len(names), self.dims[name]
+            before = (slice(None),) * len(names)
+            dims = self.dims[name]
             variables[name] = (*names, axis, *dims), whole[(*before, slice(0, -1))]
             variables[f"{name}_end"] = (*names, *dims), whole[(*before, -1)]
         return found.assign(variables)
@@ -169,7 +175,7 @@ def status_and_end(grid: Grid, status: np.ndarray, stopped: np.ndarray) -> dict[
     }
 
 
-def skeleton_of(grid: Grid, coords: dict[str, Any], net: Any) -> xr.Dataset:
+def skeleton_of(grid: Grid, coords: dict[str, Any], net: Net | None) -> xr.Dataset:
     """A Dataset without variables: axes and attributes."""
     attrs = {
         "convention": json.dumps(CONVENTION),

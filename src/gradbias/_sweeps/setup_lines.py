@@ -14,7 +14,7 @@ OWN = ("params", "key")  # those that members mostly have each for itself
 PLAIN = (bool, int, float, complex, str, bytes)
 
 
-class Part(NamedTuple):
+class SetupPart(NamedTuple):
     """A part of a setup that was read.
 
     Attributes:
@@ -29,7 +29,7 @@ class Part(NamedTuple):
     kinds: list[type]
     unseen: dict[str, str]
 
-    def equals(self, other: "Part") -> bool:
+    def equals(self, other: "SetupPart") -> bool:
         """Is the content of both known, and the same?"""
         known = not (self.unseen or other.unseen)
         return known and self.lines == other.lines and self.kinds == other.kinds
@@ -47,7 +47,7 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, SetupPart] = {}
         self.functions: dict[str, Any] = {}  # by digest
         self.shared: dict[str, Any] = {}
         self.replaced: dict[int, Any] = {}
@@ -61,7 +61,10 @@ class Reader:
 
     def read_shared(self, setup: Setup) -> Lines:
         """The lines of what setups may have in common: all that is not numbers."""
-        self.shared, self.replaced, self.arrays, self.changed = {}, {}, {}, set()
+        self.shared = {}
+        self.replaced = {}
+        self.arrays = {}
+        self.changed = set()
         names = COMMON if _is_dict_of_arrays(setup.params) else (*COMMON, "params")
         return self._lines(setup, names)
 
@@ -72,19 +75,20 @@ class Reader:
     def _lines(self, setup: Setup, names: tuple[str, ...]) -> Lines:
         lines: Lines = {}
         for name in names:
-            part, known = getattr(setup, name), self.parts.get(name)
+            part = getattr(setup, name)
+            known = self.parts.get(name)
             if known is None or known.value is not part:
                 known = self._part(name, part, known)
             lines.update(known.lines)
         return lines
 
-    def _part(self, name: str, part: Any, before: Part | None) -> Part:
+    def _part(self, name: str, part: object, before: SetupPart | None) -> SetupPart:
         if before is not None and name not in OWN and _clearly_equal(part, before.value):
             self.shared[name] = before.value
             return before
         walk = Walk()
         walk.read(name, part)
-        now = Part(part, walk.lines, walk.kinds, walk.unseen)
+        now = SetupPart(part, walk.lines, walk.kinds, walk.unseen)
         self.unseen |= walk.unseen
         if before is not None and name not in OWN and now.equals(before):
             self.shared[name] = before.value
@@ -119,7 +123,7 @@ def _clearly_equal(a: Any, b: Any) -> bool:
     return False
 
 
-def _is_dict_of_arrays(value: Any) -> bool:
+def _is_dict_of_arrays(value: object) -> bool:
     return type(value) is dict and all(isinstance(item, np.ndarray) for item in value.values())
 
 

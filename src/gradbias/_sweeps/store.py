@@ -6,29 +6,28 @@ processes may work on one store: equal content has equal bits, so it does not ma
 stays. Every chunk carries the key of its sweep, so that others cannot be mixed in.
 """
 
-import contextlib
 import hashlib
 import io
 import json
 import os
-import time
-import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..numerics.checksum import Damaged, with_checksum, without_checksum
+from ..numerics.files import remove_stale, write_atomically
 from ..numerics.source_version import source_version
+from ..numerics.warn import warn_user
 from .chunking import Chunk
 from .environment import Environment
-from .fingerprint_table import Table
+from .fingerprint_table import FingerprintTable
 from .grid import Grid
-from .results import Piece
+from .results import ChunkResult
 
 FORMAT = 1
-STALE_SECONDS = 3600.0  # a file that is still being written is younger
 
 
 class Store:
@@ -41,13 +40,15 @@ class Store:
         chunks: all chunks of the sweep.
     """
 
-    def __init__(self, path: str | os.PathLike[str], grid: Grid, table: Table, chunks: list[Chunk]):
+    def __init__(
+        self, path: str | os.PathLike[str], grid: Grid, table: FingerprintTable, chunks: list[Chunk]
+    ):
         self.path = Path(path)
         self.chunks = chunks
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"store must be a folder, got the file {self.path}")
         self.path.mkdir(parents=True, exist_ok=True)
-        self._sweep_up()
+        remove_stale(self.path)
         content = _content(grid, table, chunks)
         self.key = _hash(content)
         stored = self._stored()
@@ -55,7 +56,7 @@ class Store:
             environment = Environment.here()._asdict()
             about = {**content, "key": self.key, "environment": environment}
             text = _in_lines({**about, "checksum": _hash(about)})
-            write(self.path / "sweep.json", text.encode())
+            write_atomically(self.path / "sweep.json", text.encode())
         elif stored.get("key") != self.key:
             raise ValueError(_first_difference(self.path, stored, content, grid))
         else:
@@ -65,41 +66,45 @@ class Store:
         """Where a chunk is, or will be."""
         return self.path / f"chunk-{chunk.number:05d}.npz"
 
-    def has(self, chunk: Chunk) -> bool:
-        """Is it there and sound? A damaged one is named, and counts as missing."""
-        try:
-            self.get(chunk)
-        except FileNotFoundError:
-            return False
-        except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            warnings.warn(
-                f"store: {self.file(chunk)} is damaged ({error}): its {len(chunk.members)} members "
-                "are computed again",
-                stacklevel=5,
-            )
-            return False
-        return True
+    def missing(self) -> list[Chunk]:
+        """The chunks that are not there; whether the others are sound shows when they are read."""
+        return [chunk for chunk in self.chunks if not self.file(chunk).exists()]
 
-    def get(self, chunk: Chunk) -> Piece:
-        """The results of a chunk."""
+    def read(self, damaged: list[Chunk]) -> Iterator[tuple[Chunk, ChunkResult]]:
+        """All chunks, each read once; those that are damaged are named, and put into that list."""
+        for chunk in self.chunks:
+            try:
+                result = self._get(chunk)
+            except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                warn_user(
+                    f"store: {self.file(chunk)} is damaged ({error}): its {len(chunk.members)} "
+                    "members are computed again"
+                )
+                damaged.append(chunk)
+            else:
+                yield chunk, result
+
+    def _get(self, chunk: Chunk) -> ChunkResult:
         content = without_checksum(self.file(chunk).read_bytes())
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             if str(found["key"]) != f"{self.key} {chunk.number}":
                 raise ValueError("it belongs to another sweep, or elsewhere in this one")
             names = json.loads(str(found["dims"]))
-            return Piece(
+            return ChunkResult(
                 found["status"],
                 found["stopped"],
                 {name: found[f"value {name}"] for name in names},
                 {name: tuple(dims) for name, dims in names.items()},
             )
 
-    def put(self, chunk: Chunk, piece: Piece) -> None:
+    def put(self, chunk: Chunk, piece: ChunkResult) -> None:
         """Store the results of a chunk."""
         arrays = {f"value {name}": values for name, values in piece.values.items()}
-        key, dims, buffer = f"{self.key} {chunk.number}", json.dumps(piece.dims), io.BytesIO()
+        key = f"{self.key} {chunk.number}"
+        dims = json.dumps(piece.dims)
+        buffer = io.BytesIO()
         np.savez(buffer, key=key, dims=dims, status=piece.status, stopped=piece.stopped, **arrays)  # pyright: ignore[reportArgumentType]
-        write(self.file(chunk), with_checksum(buffer.getbuffer()))
+        write_atomically(self.file(chunk), with_checksum(buffer.getbuffer()))
 
     def said(self) -> str:
         """Which chunks are stored, in words."""
@@ -111,7 +116,7 @@ class Store:
             f"({_ranges(there)}); the same call resumes"
         )
 
-    def _warn_of_environment(self, stored: Any) -> None:
+    def _warn_of_environment(self, stored: object) -> None:
         """Other machines and versions may give other bits."""
         here = Environment.here()
         if not isinstance(stored, dict) or set(stored) != set(here._asdict()):
@@ -119,10 +124,9 @@ class Store:
         else:
             changed = Environment(**stored).difference(here)
         if changed:
-            warnings.warn(
+            warn_user(
                 f"store: {self.path} was begun elsewhere ({changed}): the chunks that are "
-                "computed now may differ from those in the last bits",
-                stacklevel=5,
+                "computed now may differ from those in the last bits"
             )
 
     def _stored(self) -> dict[str, Any] | None:
@@ -141,13 +145,6 @@ class Store:
             ) from error
         return stored
 
-    def _sweep_up(self) -> None:
-        """Remove what processes that were killed left unfinished."""
-        for file in self.path.glob(".*.unfinished"):
-            with contextlib.suppress(OSError):
-                if time.time() - file.stat().st_mtime > STALE_SECONDS:
-                    file.unlink()
-
 
 def refuse_unseen(unseen: dict[str, str]) -> None:
     """Refuse a sweep of which nobody could say later whether it is the same.
@@ -163,41 +160,7 @@ def refuse_unseen(unseen: dict[str, str]) -> None:
         )
 
 
-def write(path: Path, content: Any) -> None:
-    """Write a file so that it is there completely or not at all, whatever happens."""
-    temporary = unfinished(path)
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(
-            error.errno, f"store: cannot write {len(content)} bytes, {error.strerror}", str(path)
-        ) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def unfinished(path: Path) -> Path:
-    """A name for a file until it is complete, different for every process and call."""
-    return path.with_name(f".{path.name}.{os.getpid()}-{time.monotonic_ns()}.unfinished")
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every file system can
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _content(grid: Grid, table: Table, chunks: list[Chunk]) -> dict[str, Any]:
+def _content(grid: Grid, table: FingerprintTable, chunks: list[Chunk]) -> dict[str, Any]:
     """All that decides the results: if it is the same, so are they."""
     return {
         "format": FORMAT,
@@ -222,7 +185,7 @@ def _check_description(stored: dict[str, Any]) -> None:
         raise Damaged("its checksum does not fit")
 
 
-def _in_lines(content: Any, depth: int = 3) -> str:
+def _in_lines(content: object, depth: int = 3) -> str:
     """JSON with a line for each item of the outer objects: readable, and not too long."""
     if not depth or not isinstance(content, dict) or not content:
         return json.dumps(content, ensure_ascii=False)
@@ -239,7 +202,10 @@ def _first_difference(path: Path, stored: dict[str, Any], now: dict[str, Any], g
         return f"{say}{versions}. {end}"
     if stored["axes"] != now["axes"]:
         return f"{say}{_axis_difference(dict(stored['axes']), dict(now['axes']))}. {end}"
-    tables = Table.from_json(stored["members"]), Table.from_json(now["members"])
+    tables = (
+        FingerprintTable.from_json(stored["members"]),
+        FingerprintTable.from_json(now["members"]),
+    )
     for member, name, before, after in tables[0].differences(tables[1]):
         return f"{say}at {grid.point(member)}, {name}: stored {before}, now {after}. {end}"
     sizes = [sorted({size for size, _ in content["chunks"]}) for content in (stored, now)]

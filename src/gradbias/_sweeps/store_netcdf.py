@@ -3,48 +3,62 @@
 Its checksum is looked at whenever a sweep opens it; what is read later is read from the same file.
 """
 
+import contextlib
 import errno
 import itertools
-import os
 import shutil
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from ..numerics.checksum import append_checksum, check_file
+from ..numerics.files import replacing
+from ..numerics.warn import warn_user
+from .chunking import Chunk
 from .grid import Grid
-from .results import Piece, check_shape, status_and_end
-from .store import Store, unfinished
+from .results import ChunkResult, check_shape, status_and_end
+from .store import Store
+
+if TYPE_CHECKING:
+    import h5netcdf
 
 ENGINE = "h5netcdf"
 
 
-def assembled(store: Store, grid: Grid, skeleton: xr.Dataset, axis: str) -> xr.Dataset:
-    """The Dataset of a store whose chunks are all there; its values are read when they are used."""
+def assembled(
+    store: Store,
+    grid: Grid,
+    skeleton: xr.Dataset,
+    axis: str,
+    compute: Callable[[list[Chunk]], None],
+) -> xr.Dataset:
+    """The Dataset of a store; its values are read when they are used.
+
+    Args:
+        store: where the chunks are.
+        grid: the axes.
+        skeleton: a Dataset without variables.
+        axis: of the saves.
+        compute: puts chunks into the store.
+    """
     path = store.path / "sweep.nc"
-    found = _opened(path, store.key)
-    if found is None:
-        _write(path, store, grid, skeleton, axis)
-        found = _opened(path, store.key)
-    if found is None:
-        raise RuntimeError(f"store: {path} cannot be read back")
+    stored = _opened(path, store.key)
+    if stored is None:
+        compute(store.missing())
+        damaged = _write(path, store, grid, skeleton, axis)
+        if damaged:
+            compute(damaged)
+            damaged = _write(path, store, grid, skeleton, axis)
+        stored = None if damaged else _opened(path, store.key)
+    if stored is None:
+        raise RuntimeError(f"store: what is written to {store.path} cannot be read back")
     # Axes and attributes as they are in memory: files know fewer types.
-    whole = xr.Dataset(dict(found.data_vars), skeleton.coords, skeleton.attrs)
-    whole.set_close(found.close)
+    whole = xr.Dataset(dict(stored.data_vars), skeleton.coords, skeleton.attrs)
+    whole.set_close(stored.close)
     return whole
-
-
-def is_complete(store: Store) -> bool:
-    """Is there a file with all results?"""
-    found = _opened(store.path / "sweep.nc", store.key)
-    if found is None:
-        return False
-    found.close()
-    return True
 
 
 def _opened(path: Path, key: str) -> xr.Dataset | None:
@@ -52,44 +66,57 @@ def _opened(path: Path, key: str) -> xr.Dataset | None:
         return None
     try:
         check_file(path)
-        found = xr.open_dataset(path, engine=ENGINE, decode_times=False, drop_variables=[])
+        stored = xr.open_dataset(path, engine=ENGINE, decode_times=False, drop_variables=[])
     except Exception as error:  # whatever a damaged file makes the libraries below say
-        warnings.warn(f"store: {path} is damaged ({error}): it is made again", stacklevel=6)
+        warn_user(f"store: {path} is damaged ({error}): it is made again")
         return None
-    if found.attrs.get("key") == key:
-        return found
-    found.close()
+    if stored.attrs.get("key") == key:
+        return stored
+    stored.close()
     return None
 
 
-def _write(path: Path, store: Store, grid: Grid, skeleton: xr.Dataset, axis: str) -> None:
+class _Damaged(Exception):
+    """There are chunks that cannot be read."""
+
+
+def _write(path: Path, store: Store, grid: Grid, skeleton: xr.Dataset, axis: str) -> list[Chunk]:
+    """Make one file of all chunks, or none; those that are damaged."""
     import h5netcdf  # brings a library of its own, which a sweep without a store does not need
 
-    first = store.get(store.chunks[0])
-    _check_room(path, first, grid)
-    temporary = unfinished(path)
-    try:
+    damaged: list[Chunk] = []
+    results = store.read(damaged)
+    first = next(results, None)
+    if first is None:
+        return damaged
+    _check_room(path, first[1], grid)
+    with contextlib.suppress(_Damaged), replacing(path) as temporary:
         # xarray knows how to write axes and attributes, h5netcdf how to write a region.
         skeleton.assign_attrs(key=store.key).to_netcdf(temporary, engine=ENGINE)
         with h5netcdf.File(temporary, "a") as file:
-            _fill(file, store, grid, axis, first)
+            _fill(file, grid, axis, itertools.chain([first], results))
+        if damaged:
+            raise _Damaged
         append_checksum(temporary)
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    return damaged
 
 
-def _fill(file: Any, store: Store, grid: Grid, axis: str, first: Piece) -> None:
-    variables = _declared(file, grid, axis, first)
-    status, stopped = np.zeros(grid.size, np.int64), np.zeros(grid.size)
-    for chunk in store.chunks:
-        piece, members = store.get(chunk), np.asarray(chunk.members)
-        status[members], stopped[members] = piece.status, piece.stopped
+def _fill(
+    file: "h5netcdf.File", grid: Grid, axis: str, results: Iterator[tuple[Chunk, ChunkResult]]
+) -> None:
+    status = np.zeros(grid.size, np.int64)
+    stopped = np.zeros(grid.size)
+    variables: dict[str, Any] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for chunk, piece in results:
+        if not variables:
+            variables = _declared(file, grid, axis, piece)
+            shapes = {name: values.shape for name, values in piece.values.items()}
+        members = np.asarray(chunk.members)
+        status[members] = piece.status
+        stopped[members] = piece.stopped
         for name, values in piece.values.items():
-            check_shape(name, first.values[name].shape, values.shape)
+            check_shape(name, shapes[name], values.shape)
             for rows, where in _runs(members, grid.shape):
                 variables[name][where] = values[rows, :-1]
                 variables[f"{name}_end"][where] = values[rows, -1]
@@ -98,11 +125,12 @@ def _fill(file: Any, store: Store, grid: Grid, axis: str, first: Piece) -> None:
         variable.attrs.update(attrs[0] if attrs else {})
 
 
-def _declared(file: Any, grid: Grid, axis: str, first: Piece) -> dict[str, Any]:
+def _declared(file: "h5netcdf.File", grid: Grid, axis: str, first: ChunkResult) -> dict[str, Any]:
     """Empty variables of the whole size."""
     made = {}
     for name, values in first.values.items():
-        dims, (_, rows, *shape) = first.dims[name], values.shape
+        dims = first.dims[name]
+        _, rows, *shape = values.shape
         for dim, size in zip((axis, *dims), (rows - 1, *shape), strict=True):
             if dim not in file.dimensions:
                 file.dimensions[dim] = size
@@ -120,7 +148,7 @@ def _runs(members: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[slice, 
         yield slice(start, stop), (*outer, slice(last, last + stop - start))
 
 
-def _check_room(path: Path, first: Piece, grid: Grid) -> None:
+def _check_room(path: Path, first: ChunkResult, grid: Grid) -> None:
     """HDF5 cannot be trusted with a disk that fills up under it."""
     size = grid.size * sum(v.nbytes for v in first.values.values()) // max(len(first.status), 1)
     free = shutil.disk_usage(path.parent).free

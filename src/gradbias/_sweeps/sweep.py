@@ -1,7 +1,9 @@
 """Grids of setups → one Dataset: resumable, on any executor."""
 
+import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import xarray as xr
@@ -11,14 +13,14 @@ from ..numerics import checks
 from ..numerics.linalg import one_blas_thread
 from ..numerics.precision import in_float64
 from .chunking import Chunk, chunks_of
-from .executors import JobError, LostWorker, check_executor, compute
+from .executors import ChunkResults, JobError, LostWorker, check_executor, compute
 from .grid import Grid
-from .members import Roster
-from .predictions import before_the_run, predicted_variables
-from .progress import Forecast
-from .results import Whole, check_names, skeleton_of, warn_if_large
+from .members import Members
+from .predictions import before_the_run, predicted_values, predicted_variables
+from .progress import SweepProgress
+from .results import ChunkResult, Results, check_names, skeleton_of, warn_if_large
 from .store import Store, refuse_unseen
-from .store_netcdf import assembled, is_complete
+from .store_netcdf import assembled
 
 
 @in_float64
@@ -27,8 +29,8 @@ def sweep(
     build: Callable[..., Setup],
     over: Mapping[str, Iterable[Any]],
     store: str | os.PathLike[str] | None = None,
-    executor: Any = None,
-    record: Any = None,
+    executor: int | Executor | None = None,
+    record: Mapping[str, Any] | Sequence[Any] | None = None,
     progress: bool | None = None,
     *,
     chunk: int | None = None,
@@ -42,7 +44,7 @@ def sweep(
 
     Args:
         build: returns the Setup of a point, `build(scale=0.1, seed=3)`; called in this process,
-            and twice for members that do not fit into memory.
+            once for every point, and again for members that do not fit into memory.
         over: the axes of the grid, `{"scale": [0.1, 1.0], "seed": range(10)}`; values are numbers
             or strings.
         store: a folder that holds every finished chunk; the same call goes on where the last one
@@ -67,7 +69,8 @@ def sweep(
     grid = Grid.of(over)
     check_executor(executor)
     chunk = None if chunk is None else checks.integer("chunk", chunk, at_least=1)
-    roster = Roster(build, grid, record, stored=store is not None)
+    ask = functools.partial(predicted_values, theorems=theorems) if theorems else None
+    roster = Members(build, grid, record, store is not None, ask)
     chunks = chunks_of(roster, chunk)
     check_names(grid, [(c.members[0], c.group.outline) for c in chunks])
     roster.warn_of_equal_keys()
@@ -75,26 +78,29 @@ def sweep(
     label = f"sweep of {grid.size}"
     if store is None:
         warn_if_large(grid, chunks[0].group.outline, roster.rows)
-        whole = Whole(grid)
+        whole = Results(grid)
         _run(_Memory(whole), chunks, executor, roster, label, progress)
         data = whole.dataset(skeleton, roster.axis)
     else:
         refuse_unseen(roster.reader.unseen)
         place = Store(store, grid, roster.table, chunks)
-        if not is_complete(place):
-            missing = [c for c in chunks if not place.has(c)]
+
+        def compute_into_store(missing: list[Chunk]) -> None:
             _run(place, missing, executor, roster, label, progress)
-        data = assembled(place, grid, skeleton, roster.axis)
-    return data.assign(predicted_variables(build, grid, theorems, data)) if theorems else data
+
+        data = assembled(place, grid, skeleton, roster.axis, compute_into_store)
+    if theorems:
+        data = data.assign(predicted_variables(roster.predicted, grid, theorems, data))
+    return data
 
 
 class _Memory:
     """Where chunks go without a store."""
 
-    def __init__(self, whole: Whole):
+    def __init__(self, whole: Results):
         self.whole = whole
 
-    def put(self, chunk: Chunk, piece: Any) -> None:
+    def put(self, chunk: Chunk, piece: ChunkResult) -> None:
         self.whole.put(chunk.members, piece)
 
     def said(self) -> str:
@@ -104,15 +110,15 @@ class _Memory:
 def _run(
     place: Store | _Memory,
     chunks: list[Chunk],
-    executor: Any,
-    roster: Roster,
+    executor: int | Executor | None,
+    roster: Members,
     label: str,
     progress: bool | None,
 ) -> None:
     """Compute chunks and put each where it belongs as soon as it is there."""
     if not chunks:
         return
-    with Forecast(label, progress, sum(chunk.cost for chunk in chunks)) as bar:
+    with SweepProgress(label, progress, sum(chunk.cost for chunk in chunks)) as bar:
         results = compute(executor, roster, chunks, bar)
         try:
             while True:
@@ -127,7 +133,7 @@ def _run(
             results.close()  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _next(results: Any, place: Store | _Memory) -> tuple[Chunk, Any] | None:
+def _next(results: ChunkResults, place: Store | _Memory) -> tuple[Chunk, ChunkResult] | None:
     """The next result; whatever an executor itself says is about lost workers."""
     try:
         return next(results, None)

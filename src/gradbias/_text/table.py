@@ -1,7 +1,12 @@
 """Tables that people read: plain text of 80 columns, rich, HTML, pandas."""
 
 import html
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas
+    import rich.table
 
 WIDTH = 80
 
@@ -25,13 +30,13 @@ class Table:
 
     __repr__ = __str__
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> "pandas.DataFrame":
         """The table as a pandas.DataFrame of text."""
         import pandas as pd
 
         return pd.DataFrame(self.rows(), columns=list(self.columns))
 
-    def __rich__(self) -> Any:
+    def __rich__(self) -> "rich.table.Table":
         import rich.table
 
         table = rich.table.Table(*self.columns, box=None, header_style="bold")
@@ -84,7 +89,7 @@ def number(value: float) -> str:
     return f"{value:.1e}" if not 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"
 
 
-def brief(value: Any) -> str:
+def brief(value: "npt.ArrayLike") -> str:
     """A number as it is, an array by its shape and norm."""
     import numpy as np
 

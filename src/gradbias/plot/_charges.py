@@ -1,16 +1,21 @@
 """The charges of a net's symmetries over time."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._common import axes, clock, dataset, label_clock, rows, starting
+from ._common import Result, axes, clock, dataset, label_clock, rows, starting
 from ._style import COLOURS
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 MOST = 200  # lines of one family: more are a grey block
 
 
-def charges(result: Any, *, ax: Any = None, change: bool = False) -> Any:
+def charges(
+    result: Result, *, ax: "matplotlib.axes.Axes | None" = None, change: bool = False
+) -> "matplotlib.axes.Axes":
     """Draw how the charges move: gradient flow keeps them, finite steps and noise do not.
 
     Args:
@@ -20,14 +25,14 @@ def charges(result: Any, *, ax: Any = None, change: bool = False) -> Any:
     """
     ax = axes(ax)
     data = dataset(result)
-    found = starting(data, "charges_")
-    if not found:
+    recorded = starting(data, "charges_")
+    if not recorded:
         raise ValueError(
             "no charges were recorded: put gb.observe.charges into the Setup's record="
         )
     axis = clock(data)
     ticks = data[axis].values
-    for number, (name, array) in enumerate(found.items()):
+    for number, (name, array) in enumerate(recorded.items()):
         values = rows(array, axis)
         values = values - values[:1] if change else values
         _lines(ax, ticks, values, name.removeprefix("charges_"), COLOURS[number % len(COLOURS)])
@@ -37,7 +42,9 @@ def charges(result: Any, *, ax: Any = None, change: bool = False) -> Any:
     return ax
 
 
-def _lines(ax: Any, ticks: Any, values: np.ndarray, name: str, colour: str) -> None:
+def _lines(
+    ax: "matplotlib.axes.Axes", ticks: np.ndarray, values: np.ndarray, name: str, colour: str
+) -> None:
     count = values.shape[1]
     shown = values[:, np.linspace(0, count - 1, min(count, MOST)).astype(int)]
     lines = ax.plot(ticks, shown, color=colour, alpha=max(0.15, min(1.0, 4 / count)))

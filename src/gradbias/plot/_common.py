@@ -1,13 +1,40 @@
 """What the plots share: axes to draw on, the data of a result, its clock."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import xarray
 
 CLOCKS = {"step": "step", "time": "time"}
 
 
-def axes(ax: Any = None) -> Any:
+@runtime_checkable
+class RunLike(Protocol):
+    """What is drawn of a `gb.Run`."""
+
+    @property
+    def data(self) -> "xarray.Dataset": ...
+    @property
+    def theta(self) -> np.ndarray | None: ...
+
+
+@runtime_checkable
+class StudyLike(Protocol):
+    """What is drawn of the Study of `gb.check`."""
+
+    @property
+    def run(self) -> RunLike: ...
+
+
+# What can be drawn. This room knows neither Run nor Study, only what it needs of them.
+Result: TypeAlias = "RunLike | StudyLike | xarray.Dataset"
+
+
+def axes(ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
     """The given Axes, or new ones on a figure of their own."""
     if ax is not None:
         if not hasattr(ax, "plot"):
@@ -18,18 +45,22 @@ def axes(ax: Any = None) -> Any:
     return Figure(layout="constrained").subplots()
 
 
-def dataset(result: Any) -> Any:
+def dataset(result: Result) -> "xarray.Dataset":
     """The Dataset of a run, a study or a sweep."""
-    found = getattr(getattr(result, "run", result), "data", result)
-    if not hasattr(found, "data_vars"):
+    import xarray
+
+    if isinstance(result, xarray.Dataset):  # first: a sweep over "run" has a coordinate `run`
+        return result
+    data = getattr(getattr(result, "run", result), "data", None)
+    if not isinstance(data, xarray.Dataset):
         raise ValueError(
             "result must be a gb.Run, the Study of gb.check or the Dataset of gb.sweep, got "
             f"{type(result).__name__}"
         )
-    return found
+    return data
 
 
-def clock(data: Any) -> str:
+def clock(data: "xarray.Dataset") -> str:
     """The axis along which it was recorded."""
     for name in CLOCKS:
         if name in data.dims:
@@ -37,7 +68,7 @@ def clock(data: Any) -> str:
     raise ValueError(f"result has no axis 'step' or 'time'; its axes are {list(data.dims)}")
 
 
-def variable(data: Any, name: str) -> Any:
+def variable(data: "xarray.Dataset", name: str) -> "xarray.DataArray":
     """A recorded quantity; the error says what there is."""
     if name not in data:
         raise ValueError(
@@ -47,26 +78,26 @@ def variable(data: Any, name: str) -> Any:
     return data[name]
 
 
-def starting(data: Any, prefix: str) -> dict[str, Any]:
+def starting(data: "xarray.Dataset", prefix: str) -> "dict[str, xarray.DataArray]":
     """The variables whose names start so, ends of sweeps left out."""
     names = [str(name) for name in data.data_vars if str(name).startswith(prefix)]
     return {name: data[name] for name in names if not name.endswith("_end")}
 
 
-def rows(array: Any, axis: str) -> np.ndarray:
+def rows(array: "xarray.DataArray", axis: str) -> np.ndarray:
     """Values with the clock first and everything else in one second axis."""
     values = array.transpose(axis, ...).values
     return values.reshape(len(values), -1)
 
 
-def label_clock(ax: Any, axis: str, ticks: Any) -> None:
+def label_clock(ax: "matplotlib.axes.Axes", axis: str, ticks: ArrayLike) -> None:
     """Name the x-axis; logarithmic where the saves are spread over decades."""
     ax.set_xlabel(CLOCKS[axis])
     if spread_over_decades(ticks):
         ax.set_xscale("log")
 
 
-def spread_over_decades(ticks: Any) -> bool:
+def spread_over_decades(ticks: ArrayLike) -> bool:
     """Whether equal steps on a linear axis would crowd the first saves into one point."""
     gaps = np.diff(np.asarray(ticks, float))
     gaps = gaps[gaps > 0]

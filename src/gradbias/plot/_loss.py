@@ -1,23 +1,27 @@
 """The loss over time, with what bounds it."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._common import axes, clock, dataset, label_clock, rows, variable
+from ._common import Result, axes, clock, dataset, label_clock, rows, variable
 from ._style import BLACK
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 
 def loss(
-    result: Any,
+    result: Result,
     *,
-    ax: Any = None,
-    bound: Any = None,
-    envelope: Any = None,
+    ax: "matplotlib.axes.Axes | None" = None,
+    bound: ArrayLike | None = None,
+    envelope: tuple[ArrayLike, ArrayLike] | None = None,
     label: str | None = None,
     name: str = "loss",
     **style: Any,
-) -> Any:
+) -> "matplotlib.axes.Axes":
     """Draw the loss over steps or time, on a logarithmic axis.
 
     Several members (a sweep) are drawn as their median and the range of all of them.
@@ -34,7 +38,8 @@ def loss(
     ax = axes(ax)
     data = dataset(result)
     axis = clock(data)
-    values, ticks = rows(variable(data, name), axis), data[axis].values
+    values = rows(variable(data, name), axis)
+    ticks = data[axis].values
     (line,) = ax.plot(ticks, _median(values), label=label, **style)
     if values.shape[1] > 1:
         low, high = _range(values)
@@ -54,5 +59,5 @@ def _median(values: np.ndarray) -> np.ndarray:
 
 
 def _range(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    seen = np.ma.masked_invalid(values)
-    return np.ma.filled(seen.min(axis=1), np.nan), np.ma.filled(seen.max(axis=1), np.nan)
+    finite = np.ma.masked_invalid(values)
+    return np.ma.filled(finite.min(axis=1), np.nan), np.ma.filled(finite.max(axis=1), np.nan)

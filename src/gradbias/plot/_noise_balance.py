@@ -1,14 +1,33 @@
 """How far the units of a net are from their noise equilibrium."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._common import axes
 from ._style import BLACK, BLUE
 
+if TYPE_CHECKING:
+    import matplotlib.axes
 
-def noise_balance(result: Any, *, ax: Any = None, label: str | None = None, **style: Any) -> Any:
+
+@runtime_checkable
+class HasLambda(Protocol):
+    """The noise balance of one family: the amount of its move, a number a unit or a matrix."""
+
+    @property
+    def lam(self) -> ArrayLike: ...
+
+
+def noise_balance(
+    result: Mapping[str, HasLambda],
+    *,
+    ax: "matplotlib.axes.Axes | None" = None,
+    label: str | None = None,
+    **style: Any,
+) -> "matplotlib.axes.Axes":
     """Draw λ* of every unit, the amount of exp(λA) that would balance its noise; 0 is balance.
 
     Units that are dead (no noise, or weight on one side only) have none; they are counted.
@@ -20,7 +39,8 @@ def noise_balance(result: Any, *, ax: Any = None, label: str | None = None, **st
         style: passed on to the points.
     """
     ax = axes(ax)
-    names, kind = list(result), {"color": BLUE, "ls": "none", "marker": "o", "alpha": 0.7, **style}
+    names = list(result)
+    kind = {"color": BLUE, "ls": "none", "marker": "o", "alpha": 0.7, **style}
     texts = []
     for row, name in enumerate(names):
         values = _of(result[name])
@@ -38,7 +58,7 @@ def noise_balance(result: Any, *, ax: Any = None, label: str | None = None, **st
     return ax
 
 
-def _of(balance: Any) -> np.ndarray:
+def _of(balance: HasLambda) -> np.ndarray:
     lam = np.asarray(balance.lam, float)
     if lam.ndim == 2:  # a matrix family: the eigenvalues of its move
         return np.linalg.eigvalsh((lam + lam.T) / 2) if np.isfinite(lam).all() else lam.ravel()

@@ -1,22 +1,27 @@
 """Singular values over time, with theory over them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ._common import axes, clock, dataset, label_clock, rows, starting, variable
+from ._common import Result, axes, clock, dataset, label_clock, rows, starting, variable
 from ._style import BLACK, BLUE
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import xarray
 
 
 def singular_values(
-    result: Any,
+    result: Result,
     *,
-    ax: Any = None,
+    ax: "matplotlib.axes.Axes | None" = None,
     name: str | None = None,
-    theory: Any = None,
+    theory: ArrayLike | None = None,
     label: str | None = None,
     **style: Any,
-) -> Any:
+) -> "matplotlib.axes.Axes":
     """Draw the singular values of a layer or of the predictor.
 
     Args:
@@ -32,7 +37,8 @@ def singular_values(
     data = dataset(result)
     axis = clock(data)
     array = variable(data, name) if name is not None else _first(data)
-    ticks, values = data[axis].values, rows(array, axis)
+    ticks = data[axis].values
+    values = rows(array, axis)
     lines = ax.plot(ticks, values, **{"color": BLUE, **style})
     lines[0].set_label(label)
     if theory is not None:
@@ -42,16 +48,16 @@ def singular_values(
     return ax
 
 
-def _first(data: Any) -> Any:
-    found = {**starting(data, "singular_values"), **starting(data, "sv")}
-    if not found:
+def _first(data: "xarray.Dataset") -> "xarray.DataArray":
+    recorded = {**starting(data, "singular_values"), **starting(data, "sv")}
+    if not recorded:
         raise ValueError(
             "no singular values were recorded: put gb.observe.singular_values('W1') into record="
         )
-    return next(iter(found.values()))
+    return next(iter(recorded.values()))
 
 
-def _over(ax: Any, ticks: Any, theory: np.ndarray) -> None:
+def _over(ax: "matplotlib.axes.Axes", ticks: np.ndarray, theory: np.ndarray) -> None:
     if theory.ndim == 2:
         lines = ax.plot(ticks, theory, ":", color=BLACK, zorder=3)
         lines[0].set_label("theory")

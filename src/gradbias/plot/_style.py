@@ -6,11 +6,19 @@ from typing import Any
 
 # Colours that stay apart for colour-blind readers and, by their lightness, in grey print
 # (Okabe and Ito). Theory is always BLACK, simulation coloured.
-BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-YELLOW, SKY, GREY, BLACK = "#E69F00", "#56B4E9", "#777777", "#000000"
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+YELLOW = "#E69F00"
+SKY = "#56B4E9"
+GREY = "#777777"
+BLACK = "#000000"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, GREY)
 
-COLUMN, PAGE = 3.25, 6.75  # inches: one column of a journal, and both
+# inches: one column of a journal, and both
+COLUMN = 3.25
+PAGE = 6.75
 _COMMON: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -1,27 +1,32 @@
 """A sweep: mean and standard error over seeds, theory as a line."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ._common import axes, variable
 from ._style import BLACK
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import xarray
 
 LOG_FROM = 20.0  # an axis that spans more than this factor is logarithmic
 
 
 def sweep(
-    result: Any,
+    result: "xarray.Dataset",
     *,
     y: str,
     x: str | None = None,
     over: str | Sequence[str] = "seed",
-    theory: Any = None,
-    ax: Any = None,
+    theory: ArrayLike | str | None = None,
+    ax: "matplotlib.axes.Axes | None" = None,
     label: str | None = None,
     **style: Any,
-) -> Any:
+) -> "matplotlib.axes.Axes":
     """Draw a quantity of a sweep over one of its axes: mean ± standard error over the others.
 
     Args:
@@ -57,14 +62,14 @@ def _spans_decades(ticks: np.ndarray) -> bool:
     return bool(numbers and min(ticks) > 0 and max(ticks) > LOG_FROM * min(ticks))
 
 
-def _axis(array: Any, over: list[str]) -> str:
+def _axis(array: "xarray.DataArray", over: list[str]) -> str:
     left = [str(dim) for dim in array.dims if dim not in over]
     if len(left) != 1:
         raise ValueError(f"x: {array.name!r} has the axes {left} beside {over}; say which is x")
     return left[0]
 
 
-def _mean(array: Any, over: list[str], x: str) -> tuple[np.ndarray, np.ndarray]:
+def _mean(array: "xarray.DataArray", over: list[str], x: str) -> tuple[np.ndarray, np.ndarray]:
     present = [name for name in over if name in array.dims]
     extra = [str(dim) for dim in array.dims if dim not in present and dim != x]
     if extra or x not in array.dims:

@@ -1,16 +1,38 @@
 """The picture of a comparison: every error against what is allowed."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from ._style import BLUE, ORANGE
 
+if TYPE_CHECKING:
+    import matplotlib.axes
+
 COLOURS = {"holds": BLUE, "refuted": ORANGE, "inconclusive": "#666666"}
 SMALLEST = 1e-17
 
 
-def verdicts(result: Any, ax: Any = None) -> Any:
+@runtime_checkable
+class Judged(Protocol):
+    """A row of a comparison, such as `gb.compare` makes."""
+
+    @property
+    def theorem(self) -> str: ...
+    @property
+    def quantity(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def error(self) -> float: ...
+    @property
+    def allowed(self) -> float: ...
+
+
+def verdicts(
+    result: Iterable[Judged], ax: "matplotlib.axes.Axes | None" = None
+) -> "matplotlib.axes.Axes":
     """Draw verdicts as points left or right of their limits; returns the Axes."""
     rows = [v for v in result if np.isfinite(v.error)]
     if ax is None:
@@ -19,7 +41,8 @@ def verdicts(result: Any, ax: Any = None) -> Any:
         figure = Figure(figsize=(6.4, 1.4 + 0.28 * max(1, len(rows))), layout="constrained")
         ax = figure.subplots()
     for height, verdict in enumerate(reversed(rows)):
-        error, allowed = max(verdict.error, SMALLEST), max(verdict.allowed, SMALLEST)
+        error = max(verdict.error, SMALLEST)
+        allowed = max(verdict.allowed, SMALLEST)
         colour = COLOURS[verdict.verdict]
         ax.plot([error, allowed], [height, height], color=colour, lw=1)
         ax.plot(error, height, "o", color=colour)
