@@ -8,7 +8,10 @@ from . import potentials as potentials
 from . import rank1 as rank1
 from . import spectral as spectral
 from . import symmetry as symmetry
+from ._problem import least_squares as least_squares
+from ._problem import singular_basis as singular_basis
 from .diagonal import diagonal_limit as diagonal_limit
+from .imbalance import WideNet as WideNet
 from .imbalance import balanced_two_layer as balanced_two_layer
 from .imbalance import balanced_whitened as balanced_whitened
 from .imbalance import bias_bound as bias_bound

@@ -13,11 +13,15 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..numerics.units import exponent, measured, times_power_of_two
+
+if TYPE_CHECKING:
+    from ._problem import LeastSquares
 
 Measure = Callable[[Mapping[str, Any]], int | None]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,7 +75,7 @@ class Units(NamedTuple):
     b: float
     t: float
 
-    def measured(self, value: Any, degree: Degree) -> Any:
+    def measured(self, value: ArrayLike, degree: Degree) -> np.ndarray:
         """A value of this degree, in these units."""
         return measured(value, self.of(degree))
 
@@ -83,13 +87,14 @@ class Units(NamedTuple):
         """The exponent of a quantity of this degree."""
         return sum(unit * power for unit, power in zip(self, degree, strict=True) if power)
 
-    def problem(self, problem: Any) -> Any:
+    def problem(self, problem: "LeastSquares") -> "LeastSquares":
         """The same problem in these units."""
         from ..problems import Population, Regression  # brings jax along
 
         weight = measured(problem.weight, self.of(WEIGHT))
         if isinstance(problem, Regression):
-            X, Y = measured_array(problem.X, self.x), measured_array(problem.Y, self.x + self.b)
+            X = measured_array(problem.X, self.x)
+            Y = measured_array(problem.Y, self.x + self.b)
             return Regression(X, Y, float(weight))
         return Population(
             measured_array(problem.sigma_x, 2 * self.x),
@@ -99,13 +104,13 @@ class Units(NamedTuple):
         )
 
 
-def own_units(problem: Any) -> Any:
+def own_units(problem: "LeastSquares") -> "LeastSquares":
     """The same problem with inputs, labels and weight of order one."""
     plain = _units({"problem": problem}, [], {}, "")
     return problem if plain is None else plain.problem(problem)
 
 
-def measured_array(value: Any, power: float) -> np.ndarray:
+def measured_array(value: ArrayLike, power: float) -> np.ndarray:
     """An array in units of 2^power; what is lost beside its largest entry is zero."""
     return np.asarray(times_power_of_two(value, -power))
 
@@ -147,7 +152,8 @@ def homogeneous(returns: Any, *, by: str | Measure = "params", **degrees: Any) -
                 raise ValueError(f"{error} ({_words(units)})") from None
             degrees_back: Any = returns(call.arguments) if callable(returns) else returns
             if isinstance(answer, float) and isinstance(degrees_back, Degree):
-                power, shown = units.of(degrees_back), ["problem", *names]
+                power = units.of(degrees_back)
+                shown = ["problem", *names]
                 return single(answer, power, function.__name__, *shown)
             return scaled_back(answer, degrees_back, units)
 
@@ -176,7 +182,7 @@ def single(value: float, power: float, asked: str, *arguments: str) -> float:
 
 
 def _units(
-    arguments: Mapping[str, Any], names: list[str], degrees: Mapping[str, Any], by: Any
+    arguments: Mapping[str, Any], names: list[str], degrees: Mapping[str, Any], by: str | Measure
 ) -> Units | None:
     """The units of a call; None where it is of ordinary size."""
     problem = arguments["problem"]
@@ -185,10 +191,12 @@ def _units(
     if not isinstance(problem, (Population, Regression)):
         return None
     if isinstance(problem, Regression):
-        x, fit = exponent(problem.X) or 0, exponent(problem.Y)
+        x = exponent(problem.X) or 0
+        fit = exponent(problem.Y)
         fit = None if fit is None else fit - x
     else:
-        x, fit = (exponent(problem.sigma_x) or 0) // 2, exponent(problem.V)
+        x = (exponent(problem.sigma_x) or 0) // 2
+        fit = exponent(problem.V)
     factors = _factors(arguments, names)
     held = [value for name in names for value in _arrays(arguments.get(name))]
     size: Any = by(arguments) if callable(by) else exponent(*held)
@@ -222,7 +230,7 @@ def _factors(arguments: Mapping[str, Any], names: list[str]) -> float:
     return len(held) if isinstance(held, (list, tuple)) and np.ndim(held[0]) == 2 else 2
 
 
-def _arrays(value: Any) -> list[Any]:
+def _arrays(value: object) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, Mapping):

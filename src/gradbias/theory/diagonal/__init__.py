@@ -5,6 +5,7 @@ NumPy in, NumPy out. What takes a problem answers for that problem's own weight.
 
 from ._bounds import length_bound, limiting_length_bound, limiting_pl, pl_constant
 from ._canonical import canonical, distance_to_canonical, escape_potential
+from ._fits import decay_rates
 from ._flow import limiting_flow
 from ._kernel import kernel_error, kernel_solution
 from ._l1 import L1Certificate, l1_certificate, l1_rate, weighted_l1
@@ -17,7 +18,6 @@ from ._manifold import (
     regulariser,
     tangent_kernel,
 )
-from ._problem import decay_rates
 from ._recovery import Recovery, boolean_recovery, gaussian_recovery
 from ._sgd import noise_level, product_law, stability_bound
 

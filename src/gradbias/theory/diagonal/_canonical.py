@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._problem import Params
+from ._fits import halves
 
 
 def canonical(w: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -16,15 +18,14 @@ def canonical(w: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return np.sqrt(np.maximum(w, 0.0)), np.sqrt(np.maximum(-w, 0.0))
 
 
-def distance_to_canonical(u: ArrayLike, v: ArrayLike, w: ArrayLike) -> float:
+def distance_to_canonical(params: Params, w: ArrayLike) -> float:
     """The distance of (u, v) from ψ(w), up to the sign of each coordinate."""
     top, bottom = canonical(w)
-    u = checks.array("u", u, shape=top.shape)
-    v = checks.array("v", v, shape=top.shape)
+    u, v = halves(len(top), params)
     return float(np.hypot(np.linalg.norm(abs(u) - top), np.linalg.norm(abs(v) - bottom)))
 
 
-def escape_potential(u: ArrayLike, v: ArrayLike, w: ArrayLike, vanishing: ArrayLike) -> float:
+def escape_potential(params: Params, w: ArrayLike, vanishing: ArrayLike) -> float:
     """φ = Σ w_j(ln u_j² [w_j > 0] − ln v_j² [w_j < 0]) over coordinates that vanish at a point.
 
     The potential in the proof of Lemma 6.5: −∞ at a stationary point of the limiting flow where
@@ -32,14 +33,12 @@ def escape_potential(u: ArrayLike, v: ArrayLike, w: ArrayLike, vanishing: ArrayL
     along the flow near it. So the flow does not end there.
 
     Args:
-        u: (d,).
-        v: (d,).
+        params: u and v, (d,) each.
         w: (d,) the better predictor, the minimiser of the weighted ℓ1 norm.
         vanishing: (d,) booleans.
     """
     w = checks.array("w", w, ndim=(1,))
-    u = checks.array("u", u, shape=w.shape)
-    v = checks.array("v", v, shape=w.shape)
+    u, v = halves(len(w), params)
     off = checks.array("vanishing", vanishing, shape=w.shape) != 0
     half = np.where(w > 0, u, v)
     used = off & (w != 0)

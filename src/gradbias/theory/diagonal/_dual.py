@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ._dual_coordinates import RANGE, Frame, frame
+from ._fits import Fits
 from ._log_point import Point
-from ._problem import Target
 
 STEPS = 400
 TRIALS = 40
@@ -29,9 +29,11 @@ class Solution(NamedTuple):
     steps: int
 
 
-def solve(goal: Target, start: Point, accuracy: float = 0.0) -> Solution:
+def solve(goal: Fits, start: Point, accuracy: float = 0.0) -> Solution:
     """The minimiser along the row space from `start`, in logarithms to `accuracy` or rounding."""
-    at, small, steps = start, 0, 0
+    at = start
+    small = 0
+    steps = 0
     while movable(goal, start) and steps < STEPS:
         basis = frame(goal, at)
         gradient = basis.gradient(at)
@@ -42,18 +44,19 @@ def solve(goal: Target, start: Point, accuracy: float = 0.0) -> Solution:
         small += change < SMALL
         if small > PATIENCE:
             break
-        at, steps = _searched(basis, at, direction, gradient), steps + 1
+        at = _searched(basis, at, direction, gradient)
+        steps = steps + 1
         if change < accuracy:
             break
     return Solution(at, _residual(goal, at), steps)
 
 
-def movable(goal: Target, at: Point) -> bool:
+def movable(goal: Fits, at: Point) -> bool:
     """Is there anything to fit, and anything to fit it with?"""
     return bool(goal.b.size) and bool(np.isfinite(at.log_mass).any())
 
 
-def sink(goal: Target, start: Point, by: np.ndarray) -> Solution:
+def sink(goal: Fits, start: Point, by: np.ndarray) -> Solution:
     """Lower ln u² and ln v² by `by` ≥ 0 and solve, in stages that double.
 
     Each stage is predicted by its tangent: for small uv the unknowns are linear in the logarithm
@@ -64,12 +67,15 @@ def sink(goal: Target, start: Point, by: np.ndarray) -> Solution:
         start: a point that solves it.
         by: (d,), how far each coordinate sinks.
     """
-    solution, done, steps = Solution(start, _residual(goal, start), 0), 0.0, 0
+    solution = Solution(start, _residual(goal, start), 0)
+    done = 0.0
+    steps = 0
     depth = max(-float(np.max(start.height())), STAGE)
     stages = float(np.max(by, initial=0.0)) / depth
     while done < 1.0 and stages > 0:
         part = min(1.0 - done, done + 1.0 / stages)
-        at, by_now = solution.at, part * by
+        at = solution.at
+        by_now = part * by
         ahead = at.moved(0.0, by_now)
         if movable(goal, at):
             basis = frame(goal, at)
@@ -80,7 +86,7 @@ def sink(goal: Target, start: Point, by: np.ndarray) -> Solution:
     return solution._replace(steps=steps)
 
 
-def _residual(goal: Target, at: Point) -> float:
+def _residual(goal: Fits, at: Point) -> float:
     theta = at.theta()
     # Where all of θ may have to vanish, the unit is that of the start.
     least = 1.0 if at.one_signed or not goal.b.any() else 0.0
@@ -100,7 +106,9 @@ def _searched(basis: Frame, at: Point, direction: np.ndarray, gradient: np.ndarr
     slope = weights @ gradient
     if not slope < 0:
         return at
-    low, high, chosen = 0.0, np.inf, at
+    low = 0.0
+    high = np.inf
+    chosen = at
     length = min(1.0, LARGEST / np.max(np.abs(a)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for _ in range(TRIALS):
@@ -109,7 +117,8 @@ def _searched(basis: Frame, at: Point, direction: np.ndarray, gradient: np.ndarr
             if abs(now) <= -slope / 2:
                 return trial
             if now < 0:
-                low, chosen = length, trial
+                low = length
+                chosen = trial
             else:  # too far, also where it overflowed
                 high = length
             length = 2 * length if high == np.inf else (low + high) / 2

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from ._fits import EPS, Fits
 from ._log_point import Point
-from ._problem import EPS, Target
 
 LAPACK: Any = scipy.linalg.lapack
 
@@ -67,10 +67,11 @@ class Frame(NamedTuple):
         return C @ terms if terms.ndim == 1 else np.einsum("ij,ij->i", C, terms)
 
 
-def frame(goal: Target, at: Point) -> Frame:
+def frame(goal: Fits, at: Point) -> Frame:
     """The data's own basis, or one that is graded as the coordinates are."""
     mass = at.log_mass
-    r, top = len(goal.b), np.max(mass)
+    r = len(goal.b)
+    top = np.max(mass)
     if np.partition(mass, -r)[-r] - top > GRADED:
         level = np.asarray(top if top > goal.largest - REACH else goal.largest - REACH)
         return _frame(goal.V.T, goal.size, goal.b, level, at)
@@ -81,7 +82,7 @@ def frame(goal: Target, at: Point) -> Frame:
     return _frame(C, np.abs(C), b, np.where(np.isfinite(level), level, 0.0), at)
 
 
-def _graded(goal: Target, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _graded(goal: Fits, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C and b in a basis whose directions move ever smaller coordinates.
 
     After a long time a few coordinates are of the size of the labels and the others tiny. The

@@ -7,16 +7,17 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
+from .._problem import Params
 from ._dual import ROUGH, sink
+from ._fits import decay_rates, fits, halves
 from ._limit import natural_scale, reachable, settle
 from ._log_point import parameters, point
-from ._problem import decay_rates, halves, target
 
 CERTIFIED = 1e-9
 
 
 def limiting_flow(
-    problem: Regression, u0: ArrayLike, v0: ArrayLike, t: ArrayLike, c: float
+    problem: Regression, params: Params, t: ArrayLike, c: float
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""(u, v) of the limiting flow of label-noise SGD at times t, without integrating.
 
@@ -35,8 +36,7 @@ def limiting_flow(
 
     Args:
         problem: with one output.
-        u0: (d,) start; it need not be on the manifold.
-        v0: (d,) start.
+        params: u and v at the start, (d,) each; it need not be on the manifold.
         t: times of at least 0, in any order; a number or an array.
         c: strength of the noise.
 
@@ -44,8 +44,9 @@ def limiting_flow(
         u and v of shape t.shape + (d,).
     """
     rates = decay_rates(problem)
-    u, v = halves(problem, u0, v0, ("u0", "v0"))
-    times, c = checks.array("t", t), checks.number("c", c, at_least=0)
+    u, v = halves(problem.d, params)
+    times = checks.array("t", t)
+    c = checks.number("c", c, at_least=0)
     if np.any(times < 0):
         raise ValueError(f"t must be at least 0, got {np.min(times)}")
     if not math.isfinite(c * float(np.max(times, initial=0.0)) * float(np.max(rates))):
@@ -53,15 +54,17 @@ def limiting_flow(
             "t and c must have a decay c·s·t within the range of float64, got "
             f"t = {np.max(times):.3g}, c = {c:.3g} and the decay rate s = {np.max(rates):.3g}"
         )
-    goal = reachable(target(problem), u, v)
+    goal = reachable(fits(problem), u, v)
     scale = natural_scale(goal, u, v)
     goal = goal.scaled(scale)
     leaves = np.all(times > 0) and c * np.max(rates) > 0  # t = 0 is only on the way
-    now, last = settle(goal, point(u, v, scale), ROUGH if leaves else 0.0), 0.0
+    now = settle(goal, point(u, v, scale), ROUGH if leaves else 0.0)
+    last = 0.0
     answer = np.empty((2, times.size, len(u)))
     for i in np.argsort(times, axis=None):
         time = float(times.flat[i])
-        now, last = sink(goal, now.at, c * (time - last) * rates), time
+        now = sink(goal, now.at, c * (time - last) * rates)
+        last = time
         _certify(now.residual, time)
         answer[:, i] = parameters(now.at, u, v, scale)
     answer = answer.reshape(2, *times.shape, len(u))

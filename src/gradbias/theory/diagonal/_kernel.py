@@ -5,14 +5,12 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.units import in_own_unit
-from ...problems import QuadraticProblem
+from .._problem import LeastSquares, Params
 from .._units import single
-from ._problem import halves, target
+from ._fits import fits, halves
 
 
-def kernel_solution(
-    problem: QuadraticProblem, u0: ArrayLike | None = None, v0: ArrayLike | None = None
-) -> np.ndarray:
+def kernel_solution(problem: LeastSquares, params: Params | None = None) -> np.ndarray:
     """The predictor of the net linearised at (u0, v0) after gradient descent, (d,).
 
     Without a start it is the limit u0 = v0 = α → ∞: the fit of least ℓ2 norm. With one, it is the
@@ -20,17 +18,15 @@ def kernel_solution(
 
     Args:
         problem: with one output.
-        u0: (d,) start, or None.
-        v0: (d,) start, or None.
+        params: u and v at the start, (d,) each; or None.
     """
-    goal = target(problem)
-    if u0 is None and v0 is None:
+    goal = fits(problem)
+    if params is None:
         return goal.V @ goal.b
-    if u0 is None or v0 is None:
-        raise ValueError("u0 and v0 must be given both or not at all, got only one")
-    u, v = halves(problem, u0, v0, ("u0", "v0"))
+    u, v = halves(problem.d, params)
     size = max(np.max(np.abs(u)), np.max(np.abs(v))) or 1.0
-    root, theta = np.hypot(u / size, v / size), (u - v) * (u + v)
+    root = np.hypot(u / size, v / size)
+    theta = (u - v) * (u + v)
     step = np.linalg.lstsq((root[:, None] * goal.V).T, goal.b - goal.V.T @ theta)[0]
     return theta + root * step
 
@@ -45,7 +41,8 @@ def kernel_error(teacher: ArrayLike, n: int) -> float:
         teacher: (d,) the planted w*.
         n: the number of samples.
     """
-    w, n = checks.array("teacher", teacher, ndim=(1,)), checks.integer("n", n, at_least=0)
+    w = checks.array("teacher", teacher, ndim=(1,))
+    n = checks.integer("n", n, at_least=0)
     w, unit = in_own_unit(w)
     error = max(1 - n / len(w), 0.0) * float(w @ w)
     return single(error, 2 * unit, "kernel_error", "teacher")

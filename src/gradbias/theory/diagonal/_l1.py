@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...problems import Regression
 from .._units import CURVATURE, PREDICTOR, homogeneous
-from ._problem import Target, decay_rates, target
+from ._fits import Fits, decay_rates, fits
 
 SUPPORT = 1e-9  # of the largest entry: HiGHS leaves rounding below this
 TOLERANCE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -55,7 +55,8 @@ def weighted_l1(problem: Regression) -> np.ndarray:
     random signs it is the plain ℓ1 norm. If several w are optimal, one of them; coordinates
     that the data do not see are 0, while a flow leaves them as they started.
     """
-    goal, rates = target(problem), decay_rates(problem)
+    goal = fits(problem)
+    rates = decay_rates(problem)
     seen = np.flatnonzero(rates)
     w = np.zeros(problem.d)
     scale = np.max(np.abs(goal.b), initial=0.0)
@@ -75,7 +76,7 @@ def weighted_l1(problem: Regression) -> np.ndarray:
     return _polished(goal, w)
 
 
-def _polished(goal: Target, w: np.ndarray) -> np.ndarray:
+def _polished(goal: Fits, w: np.ndarray) -> np.ndarray:
     """A vertex is known by its support: solve for it again, to rounding."""
     on = np.abs(w) > SUPPORT * np.max(np.abs(w))
     exact = np.zeros_like(w)
@@ -94,7 +95,8 @@ def l1_certificate(problem: Regression, w: ArrayLike | None = None) -> L1Certifi
         problem: with one output.
         w: (d,) a fit; without it the solution of `weighted_l1`.
     """
-    goal, rates = target(problem), decay_rates(problem)
+    goal = fits(problem)
+    rates = decay_rates(problem)
     fit = weighted_l1(problem) if w is None else checks.array("w", w, shape=(problem.d,))
     on = np.abs(fit) > SUPPORT * np.max(np.abs(fit), initial=0.0)
     top = np.max(rates, initial=0.0) or 1.0
@@ -125,7 +127,8 @@ def _slacks(
     """The dual solution of largest slack, that slack, and the rate of θ."""
     off = ~on & (rates > 0)
     dual, rate = _largest_slack(V, rates, on, signs * rates, off)
-    pinned, theta_rate = np.zeros_like(off), rate
+    pinned = np.zeros_like(off)
+    theta_rate = rate
     # A slack cannot exceed s_j itself. Where that is what limits it, (Xᵀλ)_j = 0: u_j² and v_j²
     # decay together, their difference faster, and the others decide.
     while np.isfinite(theta_rate) and np.any(

@@ -4,12 +4,11 @@ import dataclasses
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import ArrayLike
 
-from ...problems import QuadraticProblem
+from .._problem import LeastSquares, Params
 from ._dual import STAGE, Solution, sink, solve
+from ._fits import Fits, fits, halves
 from ._log_point import Point, parameters, point
-from ._problem import Target, halves, target
 
 UNREACHED = 1e-12  # of the labels: a misfit up to this is rounding
 
@@ -35,7 +34,7 @@ class DiagonalLimit:
     steps: int
 
 
-def limit(problem: QuadraticProblem, u0: ArrayLike, v0: ArrayLike) -> DiagonalLimit:
+def limit(problem: LeastSquares, params: Params) -> DiagonalLimit:
     """The end point of gradient flow on Θ = u² − v² from (u0, v0), without integrating.
 
     The flow multiplies: u = u₀e^{a/2}, v = v₀e^{−a/2} with a in the row space, so r = rank X
@@ -49,11 +48,10 @@ def limit(problem: QuadraticProblem, u0: ArrayLike, v0: ArrayLike) -> DiagonalLi
 
     Args:
         problem: a Regression or Population with one output; X of any rank.
-        u0: (d,) start; any signs.
-        v0: (d,) start.
+        params: u and v at the start, (d,) each, of any signs.
     """
-    goal = target(problem)
-    u, v = halves(problem, u0, v0, ("u0", "v0"))
+    goal = fits(problem)
+    u, v = halves(problem.d, params)
     goal = reachable(goal, u, v)
     scale = natural_scale(goal, u, v)
     end = settle(goal.scaled(scale), point(u, v, scale))
@@ -61,7 +59,7 @@ def limit(problem: QuadraticProblem, u0: ArrayLike, v0: ArrayLike) -> DiagonalLi
     return DiagonalLimit(*ends, scale * end.at.theta(), end.residual, end.steps)
 
 
-def natural_scale(goal: Target, u: np.ndarray, v: np.ndarray) -> float:
+def natural_scale(goal: Fits, u: np.ndarray, v: np.ndarray) -> float:
     """The unit of θ in which no number over- or underflows."""
     fit = float(np.max(np.abs(goal.b), initial=0.0))
     start = float(np.max(np.maximum(np.abs(u), np.abs(v))))
@@ -70,7 +68,7 @@ def natural_scale(goal: Target, u: np.ndarray, v: np.ndarray) -> float:
     return fit if fit > 1e-100 * start else start or 1.0
 
 
-def settle(goal: Target, start: Point, accuracy: float = 0.0) -> Solution:
+def settle(goal: Fits, start: Point, accuracy: float = 0.0) -> Solution:
     """The end of the flow from `start`; by way of larger uv where uv is tiny.
 
     To `accuracy` in logarithms where uv is not; 0 for rounding.
@@ -82,11 +80,12 @@ def settle(goal: Target, start: Point, accuracy: float = 0.0) -> Solution:
     return below._replace(steps=above.steps + below.steps)
 
 
-def reachable(goal: Target, u: np.ndarray, v: np.ndarray) -> Target:
+def reachable(goal: Fits, u: np.ndarray, v: np.ndarray) -> Fits:
     """The fits under the signs that zeros in the start impose."""
     if u.all() and v.all():
         return goal
-    up, down = np.flatnonzero(u), np.flatnonzero(v)
+    up = np.flatnonzero(u)
+    down = np.flatnonzero(v)
     columns = goal.s[:, None] * np.hstack([goal.V[up].T, -goal.V[down].T])
     aim = goal.s * goal.b
     scale = np.max(np.abs(aim), initial=0.0)

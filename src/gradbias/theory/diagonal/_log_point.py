@@ -57,20 +57,23 @@ class Point:
 
     def height(self) -> np.ndarray:
         """ln|uv|, or ln of the one that is not zero."""
-        low, high = np.minimum(self.log_u, self.log_v), np.maximum(self.log_u, self.log_v)
+        low = np.minimum(self.log_u, self.log_v)
+        high = np.maximum(self.log_u, self.log_v)
         return np.where(np.isfinite(low), low / 2 + high / 2, high)
 
 
 def point(u: np.ndarray, v: np.ndarray, scale: float) -> Point:
     """The point (u, v), with θ in units of `scale`."""
     with np.errstate(divide="ignore"):
-        log_u, log_v = 2 * np.log(np.abs(u)), 2 * np.log(np.abs(v))
+        log_u = 2 * np.log(np.abs(u))
+        log_v = 2 * np.log(np.abs(v))
     return Point(log_u - np.log(scale), log_v - np.log(scale), _half_ratio(u, v, log_u, log_v))
 
 
 def _half_ratio(u: np.ndarray, v: np.ndarray, log_u: np.ndarray, log_v: np.ndarray) -> np.ndarray:
     """ln|u/v|, to full relative precision also where u and v are close; 0 where both are zero."""
-    u, v = np.abs(u), np.abs(v)
+    u = np.abs(u)
+    v = np.abs(v)
     close = (u < 2 * v) & (v < 2 * u)
     near = np.log1p((u - v) / np.where(close, v, 1.0), where=close, out=np.zeros_like(u))
     both_zero = (u == 0) & (v == 0)
@@ -83,5 +86,6 @@ def parameters(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(u, v) with the signs of the start, which no flow changes."""
     root = np.log(scale) / 2
-    u, v = np.exp(at.log_u / 2 + root), np.exp(at.log_v / 2 + root)
+    u = np.exp(at.log_u / 2 + root)
+    v = np.exp(at.log_v / 2 + root)
     return np.copysign(u, u0), np.copysign(v, v0)

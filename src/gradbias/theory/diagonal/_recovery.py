@@ -68,7 +68,8 @@ def gaussian_recovery(n: int, d: int, nonzero: int) -> Recovery:
 
 
 def _sizes(n: int, d: int, nonzero: int) -> tuple[int, int, int]:
-    n, d = checks.integer("n", n, at_least=1), checks.integer("d", d, at_least=1)
+    n = checks.integer("n", n, at_least=1)
+    d = checks.integer("d", d, at_least=1)
     kappa = checks.integer("nonzero", nonzero, at_least=1)
     if kappa > d:
         raise ValueError(f"nonzero must be at most d = {d}, got {kappa}")

@@ -5,8 +5,9 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
+from .._problem import Params
 from .._units import TIME, homogeneous
-from ._problem import finite_data, halves
+from ._fits import halves, samples
 
 
 def product_law(uv: ArrayLike, gradients: ArrayLike, lr: ArrayLike) -> np.ndarray:
@@ -45,20 +46,20 @@ def noise_level(problem: Regression, std: float, batch_size: int | None = None) 
         std: the standard deviation of the label noise.
         batch_size: b, rows in a step; None for all.
     """
-    X, _, weight = finite_data(problem)
+    X, _, weight = samples(problem)
     std = checks.number("std", std, at_least=0)
     b = len(X) if batch_size is None else checks.integer("batch_size", batch_size, at_least=1)
     return 2 * len(X) * weight * std * std / b
 
 
-@homogeneous(TIME, by="u,v")
-def stability_bound(problem: Regression, u: ArrayLike, v: ArrayLike) -> float:
+@homogeneous(TIME)
+def stability_bound(problem: Regression, params: Params) -> float:
     """The lr above which steps on single rows are unstable at a minimiser: 1/(n·weight·max‖∇f_i‖²).
 
     It is the curvature of one sample that counts, 2/max‖∇f_i‖² for L = (1/2n)‖·‖²: stricter than
     2/λmax of the Hessian. Above it, ensembles lose members.
     """
-    X, _, weight = finite_data(problem)
-    u, v = halves(problem, u, v)
+    X, _, weight = samples(problem)
+    u, v = halves(problem.d, params)
     steepest = 4 * float(np.max(np.square(X) @ (np.square(u) + np.square(v))))
     return 1 / (len(X) * weight * steepest) if steepest > 0 else np.inf

@@ -32,6 +32,7 @@ from ._riccati import Grams, riccati_solution
 from ._width import (
     Lemma1Bounds,
     SingularValueTail,
+    WideNet,
     WidthBound,
     lemma1_bounds,
     singular_value_tail,
@@ -52,6 +53,7 @@ __all__ = [
     "SingularValueTail",
     "Split",
     "StepRule",
+    "WideNet",
     "WidthBound",
     "balanced_two_layer",
     "balanced_whitened",

@@ -6,15 +6,16 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import rank_threshold
+from .._problem import LeastSquares
 from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
-from ._coordinates import Problem, Split, split, times
+from ._coordinates import Split, split, times
 
 WHITE = 1e-9  # relative spread of singular values that are taken as equal
 
 
 @homogeneous(PARAMETER, by="theta0", theta0=PREDICTOR)
 def balanced_two_layer(
-    problem: Problem, theta0: ArrayLike, width: int, Q: ArrayLike | None = None
+    problem: LeastSquares, theta0: ArrayLike, width: int, Q: ArrayLike | None = None
 ) -> dict[str, np.ndarray]:
     r"""Two layers with product `theta0` and U1ᵀU1 = VᵀV.
 
@@ -30,7 +31,8 @@ def balanced_two_layer(
     Returns:
         W1 (D, h) and W2 (h, m).
     """
-    parts, theta = split(problem), problem.as_predictor(theta0)
+    parts = split(problem)
+    theta = np.asarray(problem.as_predictor(theta0))
     m = problem.k
     width = checks.integer("width", width, at_least=1)
     if width < m:
@@ -49,7 +51,7 @@ def balanced_two_layer(
 
 
 @homogeneous(PREDICTOR, by="theta0", theta0=PREDICTOR, t=TIME)
-def balanced_whitened(problem: Problem, theta0: ArrayLike, t: ArrayLike) -> np.ndarray:
+def balanced_whitened(problem: LeastSquares, theta0: ArrayLike, t: ArrayLike) -> np.ndarray:
     r"""The predictor's path under gradient flow from a balanced net, in closed form.
 
     For one output and data whose singular values are all equal. The part w in the row space
@@ -64,7 +66,9 @@ def balanced_whitened(problem: Problem, theta0: ArrayLike, t: ArrayLike) -> np.n
     Returns:
         Θ(t), the shape of `t` followed by that of the problem's predictors.
     """
-    parts, theta, at = split(problem), problem.as_predictor(theta0)[:, 0], times(t)
+    parts = split(problem)
+    theta = problem.as_predictor(theta0)[:, 0]
+    at = times(t)
     if problem.k != 1:
         raise ValueError(f"problem must have one output for this closed form, got {problem.k}")
     sigma = one_singular_value(parts)
@@ -98,7 +102,8 @@ def _path(w0: np.ndarray, target: np.ndarray, t: np.ndarray) -> np.ndarray:
     w = (½(plus − minus e^(−2bt)) B/b + e^(−bt) p)/u. Near the saddle, where plus is tiny, u is
     made of the shares of plus and of minus e^(−2bt) in their sum.
     """
-    b, size = float(np.linalg.norm(target)), float(np.linalg.norm(w0))
+    b = float(np.linalg.norm(target))
+    size = float(np.linalg.norm(w0))
     towards = target / b if b > 0 else np.zeros_like(target)
     q = float(w0 @ towards)
     rest = w0 - q * towards
@@ -109,7 +114,8 @@ def _path(w0: np.ndarray, target: np.ndarray, t: np.ndarray) -> np.ndarray:
     grown = -np.expm1(-2 * b * t) / (4 * b) if b > 0 else t / 2
     first = share * (size / minus) if q < 0 else decay * size / (plus + fallen)
     u = 2 * (first + share * t * plus + grown * (plus * (1 - share) + minus * share))
-    along, across = (plus - fallen) / (2 * u), np.exp(-b * t) / u
+    along = (plus - fallen) / (2 * u)
+    across = np.exp(-b * t) / u
     return along[..., None] * towards + across[..., None] * rest
 
 

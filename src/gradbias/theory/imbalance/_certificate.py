@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
+from .._problem import LeastSquares, Params
 from .._units import LABEL, LOSS, NONE, PARAMETER, RATE, TIME, Degree, Units, homogeneous
 from ._closed_system import kernel_ends
-from ._coordinates import Params, Problem, Split, learning, log, times
+from ._coordinates import Split, learning, log, times
 from ._imbalance import Extremes, extremes
 from ._rates import imbalance_rate
 
@@ -42,14 +43,15 @@ class Certificate:
     k0: float
     k_max: float
     e0: float
-    problem: Problem
+    problem: LeastSquares
     _rates: "Rates"
     _units: Units
 
     def in_units(self, units: Units) -> "Certificate":
         """The same, of a problem that was measured in these units."""
         rates = {name: units.back(getattr(self, name), RATE) for name in ("kA", "k0", "k_max")}
-        c, e0 = units.back(self.c, 2 * PARAMETER), units.back(self.e0, LABEL)
+        c = units.back(self.c, 2 * PARAMETER)
+        e0 = units.back(self.e0, LABEL)
         return replace(self, c=c, e0=e0, _units=units, **rates)
 
     def kB(self, e: ArrayLike) -> np.ndarray:
@@ -111,7 +113,7 @@ class Certificate:
         return self._units.back(value, degree)
 
 
-def certificate(problem: Problem, params: Params) -> Certificate:
+def certificate(problem: LeastSquares, params: Params) -> Certificate:
     """Everything that is guaranteed about the speed of gradient flow from these parameters.
 
     Args:
@@ -128,9 +130,11 @@ def certificate(problem: Problem, params: Params) -> Certificate:
 
 
 @homogeneous(NONE)  # it scales by itself
-def _certificate(problem: Problem, params: Params) -> Certificate:
+def _certificate(problem: LeastSquares, params: Params) -> Certificate:
     seen = learning(problem, params)
-    speed, ends, (low, high) = seen.split.speed, extremes(seen), kernel_ends(seen)
+    speed = seen.split.speed
+    ends = extremes(seen)
+    low, high = kernel_ends(seen)
     now = (ends.lam_r + ends.nu_m, imbalance_rate(seen), speed * low, speed * high, norm(seen.E))
     return Certificate(*now, problem, Rates(*now, ends, seen.split), Units(0, 0, 0, 0))
 
@@ -198,7 +202,8 @@ class Rates:
 
     def _products(self, e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lower bounds on the m-th and the r-th singular value of U1Vᵀ when ‖E‖_F ≤ e."""
-        sigma, B = self.split.sigma, self.split.B
+        sigma = self.split.sigma
+        B = self.split.B
         r, m = B.shape
         of_labels = np.linalg.svd(B, compute_uv=False)[-1]
         of_solution = np.linalg.svd(B / sigma[:, None], compute_uv=False)[-1]
@@ -235,8 +240,11 @@ def least_gram(own: ArrayLike, other: ArrayLike, product: ArrayLike) -> np.ndarr
     own, other, product = np.broadcast_arrays(own, other, product)
     scale = np.maximum(np.maximum(own, other), product)
     scale = np.where(scale > 0, scale, 1.0)
-    a, b, s = own / scale, other / scale, product / scale
-    root, gap = np.hypot(a + b, 2 * s), a - b
+    a = own / scale
+    b = other / scale
+    s = product / scale
+    root = np.hypot(a + b, 2 * s)
+    gap = a - b
     # written without a difference of nearly equal numbers, whichever is larger
     below = 2 * (a * b + s * s) / np.where(gap < 0, root - gap, 1.0)
     return np.asarray(scale * np.where(gap < 0, below, (gap + root) / 2))

@@ -88,7 +88,8 @@ class ChiSquareMixture:
         """The probabilities below and above x; the smaller one is integrated."""
         if x <= 0 or self._unit == 0:
             return (1.0, 0.0) if x >= 0 and self._unit == 0 else (0.0, 1.0)
-        x, mean = x / self._unit, self.dof * float(self._relative.sum())
+        x = x / self._unit
+        mean = self.dof * float(self._relative.sum())
         if x < 1e-300:  # at most 1e-150
             return 0.0, 1.0
         if x < mean:
@@ -110,7 +111,8 @@ class ChiSquareMixture:
             return math.log((1 - p) / high) if high > 0 else _FAR
 
         middle = math.log(self.dof * self._relative.sum())
-        left, right = middle - 1.0, middle + 1.0
+        left = middle - 1.0
+        right = middle + 1.0
         # The probability falls by powers of x at the left end and faster at the right one: a few
         # steps are enough, and beyond these the answer is no float64.
         for _ in range(DOUBLINGS):

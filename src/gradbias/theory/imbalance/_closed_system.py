@@ -10,8 +10,9 @@ import numpy as np
 
 from ...numerics import checks
 from ...numerics.units import exponent
+from .._problem import LeastSquares, Params
 from .._units import INPUT, LABEL, PARAMETER, RATE, TIME, homogeneous
-from ._coordinates import Params, Problem, Split, State, learning, split, state
+from ._coordinates import Split, VisibleLayers, learning, split, state
 
 
 class Closed(NamedTuple):
@@ -38,7 +39,7 @@ def _size(call: Mapping[str, Any]) -> int | None:
 
 
 @homogeneous(_DEGREES)
-def closed_state(problem: Problem, params: Params) -> Closed:
+def closed_state(problem: LeastSquares, params: Params) -> Closed:
     """E, M and N of these parameters."""
     seen = state(problem, params)
     scaled = seen.split.sigma[:, None] * seen.U1
@@ -46,14 +47,14 @@ def closed_state(problem: Problem, params: Params) -> Closed:
 
 
 @homogeneous({name: d + RATE for name, d in _DEGREES.items()}, by=_size, now=_DEGREES)
-def closed_velocity(problem: Problem, now: Closed) -> Closed:
+def closed_velocity(problem: LeastSquares, now: Closed) -> Closed:
     """The velocity of (E, M, N) under gradient flow, in the problem's own time."""
     parts = split(problem)
     return Closed(*(parts.speed * rate for rate in velocity(parts, _checked(parts, now))))
 
 
 @homogeneous(_DEGREES, by=_size, now=_DEGREES, lr=TIME)
-def closed_step(problem: Problem, now: Closed, lr: float) -> Closed:
+def closed_step(problem: LeastSquares, now: Closed, lr: float) -> Closed:
     """(E, M, N) after one step of gradient descent on the problem's own loss, exactly."""
     parts = split(problem)
     lr = parts.speed * checks.number("lr", lr, above=0)
@@ -70,13 +71,15 @@ def closed_step(problem: Problem, now: Closed, lr: float) -> Closed:
 def velocity(parts: Split, now: Closed) -> Closed:
     """The velocity of (E, M, N) in the time of ½‖Y − XΘ‖²."""
     E, M, N = now
-    S, fitted = parts.S[:, None], parts.B - E
-    rise_M, rise_N = (S * E) @ fitted.T, E.T @ fitted
+    S = parts.S[:, None]
+    fitted = parts.B - E
+    rise_M = (S * E) @ fitted.T
+    rise_N = E.T @ fitted
     return Closed(-(M @ E) - S * (E @ N), rise_M + rise_M.T, rise_N + rise_N.T)
 
 
 @homogeneous(RATE)
-def rate_floor(problem: Problem, params: Params) -> float:
+def rate_floor(problem: LeastSquares, params: Params) -> float:
     """The slowest rate k at which ‖E‖ can shrink from here, exactly; the loss shrinks at 2k.
 
     The least eigenvalue of the kernel E ↦ ME + SEN, in the problem's own time. At the end of a
@@ -87,21 +90,23 @@ def rate_floor(problem: Problem, params: Params) -> float:
 
 
 @homogeneous(RATE)
-def rate_ceiling(problem: Problem, params: Params) -> float:
+def rate_ceiling(problem: LeastSquares, params: Params) -> float:
     """The fastest rate: the largest eigenvalue of the same kernel, which limits descent's step."""
     seen = learning(problem, params)
     return seen.split.speed * kernel_ends(seen)[1]
 
 
-def kernel_ends(seen: State) -> tuple[float, float]:
+def kernel_ends(seen: VisibleLayers) -> tuple[float, float]:
     """The least and the largest eigenvalue of E ↦ ME + SEN, for ½‖Y − XΘ‖².
 
     It splits along the eigenvectors of N: M + νS for every eigenvalue ν, and grows with ν.
     """
     scaled = seen.split.sigma[:, None] * seen.U1
-    M, S = scaled @ scaled.T, np.diag(seen.split.S)
+    M = scaled @ scaled.T
+    S = np.diag(seen.split.S)
     nu = np.maximum(np.linalg.eigvalsh(seen.V @ seen.V.T), 0.0)
-    low, high = np.linalg.eigvalsh(M + nu[0] * S)[0], np.linalg.eigvalsh(M + nu[-1] * S)[-1]
+    low = np.linalg.eigvalsh(M + nu[0] * S)[0]
+    high = np.linalg.eigvalsh(M + nu[-1] * S)[-1]
     return max(float(low), 0.0), float(high)
 
 

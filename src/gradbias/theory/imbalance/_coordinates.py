@@ -6,7 +6,6 @@ falls apart into U1 = Φ1ᵀU, which learns, and U2 = Φ2ᵀU, which gradient fl
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,10 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...problems import Population, Regression
-
-Params = Mapping[str, ArrayLike]
-Problem = Regression | Population
+from .._problem import LeastSquares, Params, layers_of, singular_basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +56,7 @@ class Split:
         return 2 * self.weight
 
 
-class State(NamedTuple):
+class VisibleLayers(NamedTuple):
     """The part of a two-layer net that learns, with the problem's coordinates."""
 
     split: Split
@@ -78,59 +74,24 @@ class State(NamedTuple):
         return self.split.B - self.split.sigma[:, None] * (self.U1 @ self.V.T)
 
 
-def split(problem: Problem) -> Split:
+def split(problem: LeastSquares) -> Split:
     """The row space of the data, its complement, and the labels in between.
 
     Args:
         problem: Regression, or Population (its X is the root of the covariance). The rank is
             that of the problem's own singular value decomposition.
     """
-    _known(problem)
-    U, s, Vt = problem.svd
-    if isinstance(problem, Population):
-        s = np.sqrt(s)
-        B = s[:, None] * (Vt @ problem.theta_star)
-    else:
-        B = U.T @ problem.labels
+    view = singular_basis(problem)
     with np.errstate(over="ignore", under="ignore"):  # a loss may be beyond float64
-        return Split(Vt.T, s, B, float(problem.weight), problem.min_loss)
+        return Split(view.basis, view.s, view.labels, float(problem.weight), problem.min_loss)
 
 
-def _known(problem: Problem) -> None:
-    if not isinstance(problem, (Regression, Population)):
-        raise ValueError(
-            f"problem must be a Regression or a Population, got {type(problem).__name__}"
-        )
-
-
-def layers(problem: Problem, params: Params) -> tuple[np.ndarray, np.ndarray]:
-    """W1 (D, h) and W2 (h, m) of a two-layer net for this problem, checked."""
-    _known(problem)
-    return two_layers(params, problem.d, problem.k)
-
-
-def two_layers(
-    params: Params, d: int | None = None, k: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """W1 (d, h) and W2 (h, k) of a two-layer net; None stands for any size."""
-    if not isinstance(params, Mapping) or not {"W1", "W2"} <= set(params):
-        got = list(params) if isinstance(params, Mapping) else type(params).__name__
-        raise ValueError(
-            f"params must be a dict with W1 and W2 of a two-layer net, got {got!r:.80}"
-        )
-    W1 = checks.array("params['W1']", params["W1"], shape=(d, None))
-    W2 = checks.array("params['W2']", params["W2"], shape=(W1.shape[1], k))
-    if W1.shape[1] == 0:
-        raise ValueError("params must have a width of at least 1, got 0")
-    return W1, W2
-
-
-def state(problem: Problem, params: Params) -> State:
+def state(problem: LeastSquares, params: Params) -> VisibleLayers:
     """What the data see of these parameters."""
     parts = split(problem)
-    W1, W2 = layers(problem, params)
+    W1, W2 = layers_of(problem, params)
     with np.errstate(all="ignore"):
-        seen = State(parts, parts.Phi1.T @ W1, W2.T.copy())
+        seen = VisibleLayers(parts, parts.Phi1.T @ W1, W2.T.copy())
         largest = np.sum(parts.sigma) ** 2 * np.sum(seen.Z**2)  # bounds what is multiplied later
         if not np.isfinite([largest, *seen.E.ravel()]).all():
             raise ValueError(
@@ -140,7 +101,7 @@ def state(problem: Problem, params: Params) -> State:
     return seen
 
 
-def learning(problem: Problem, params: Params) -> State:
+def learning(problem: LeastSquares, params: Params) -> VisibleLayers:
     """The same, where something is to be learned: rates have no meaning without data."""
     seen = state(problem, params)
     if seen.split.rank == 0:

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from ...numerics import checks
+from .._problem import LeastSquares, Params
 from .._units import PARAMETER, TIME, homogeneous
 from ._certificate import certificate
-from ._coordinates import Params, Problem
 
 
 class StepRule(NamedTuple):
@@ -25,7 +25,7 @@ class StepRule(NamedTuple):
 
 
 @homogeneous({"level": 2 * PARAMETER}, lr=TIME)
-def step_rule(problem: Problem, params: Params, lr: float) -> StepRule:
+def step_rule(problem: LeastSquares, params: Params, lr: float) -> StepRule:
     """May bounds for gradient flow be used for gradient descent with this step?
 
     Yes while lr·λ_max(kernel) ≤ 1 at every step, which is a rule from measurements and no theorem:
@@ -39,5 +39,6 @@ def step_rule(problem: Problem, params: Params, lr: float) -> StepRule:
         params: W1 (D, h) and W2 (h, m).
         lr: the step on the problem's own loss.
     """
-    lr, told = checks.number("lr", lr, above=0), certificate(problem, params)
+    lr = checks.number("lr", lr, above=0)
+    told = certificate(problem, params)
     return StepRule(lr * told.k_max, lr * told.ceiling, lr * told.ceiling <= 1, told.c)

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...numerics import checks
+from .._problem import LeastSquares, Params
 from .._units import NONE, PARAMETER, TIME, homogeneous
-from ._coordinates import Params, Problem, State, learning, state
+from ._coordinates import VisibleLayers, learning, state
 
 
 class Signature(NamedTuple):
@@ -35,24 +36,28 @@ class Extremes(NamedTuple):
     nu_m: float
 
 
-def spectrum(seen: State) -> np.ndarray:
+def spectrum(seen: VisibleLayers) -> np.ndarray:
     """The eigenvalues of Λ that are not zero by width alone, the largest first."""
-    stacked, m = seen.Z, len(seen.V)
+    stacked = seen.Z
+    m = len(seen.V)
     if stacked.shape[1] > len(stacked):  # the same spectrum in a basis of the row space
         factor: Any = np.linalg.qr(stacked.T, mode="r")
         stacked = factor.T
-    V, U1 = stacked[:m], stacked[m:]
+    V = stacked[:m]
+    U1 = stacked[m:]
     return np.linalg.eigvalsh(U1.T @ U1 - V.T @ V)[::-1]
 
 
-def rounding(seen: State) -> float:
+def rounding(seen: VisibleLayers) -> float:
     """Eigenvalues of Λ at or below this are zero up to rounding."""
     return float(np.finfo(np.float64).eps * len(seen.Z) * np.sum(seen.Z**2))
 
 
-def extremes(seen: State) -> Extremes:
+def extremes(seen: VisibleLayers) -> Extremes:
     """The eigenvalues of the imbalance at its two ends."""
-    values, r, m = spectrum(seen), len(seen.U1), len(seen.V)
+    values = spectrum(seen)
+    r = len(seen.U1)
+    m = len(seen.V)
     values = np.where(np.abs(values) > rounding(seen), values, 0.0)
 
     def at(sorted_values: np.ndarray, index: int) -> float:
@@ -63,7 +68,7 @@ def extremes(seen: State) -> Extremes:
 
 
 @homogeneous(2 * PARAMETER)
-def imbalance_spectrum(problem: Problem, params: Params) -> np.ndarray:
+def imbalance_spectrum(problem: LeastSquares, params: Params) -> np.ndarray:
     """The eigenvalues of Λ = U1ᵀU1 − VᵀV, the largest first.
 
     Only the min(h, m + r) that width does not make zero; the others belong between the positive
@@ -77,15 +82,16 @@ def imbalance_spectrum(problem: Problem, params: Params) -> np.ndarray:
 
 
 @homogeneous(NONE)
-def imbalance_signature(problem: Problem, params: Params) -> Signature:
+def imbalance_signature(problem: LeastSquares, params: Params) -> Signature:
     """The numbers of positive and negative eigenvalues of Λ, above rounding."""
     seen = state(problem, params)
-    values, zero = spectrum(seen), rounding(seen)
+    values = spectrum(seen)
+    zero = rounding(seen)
     return Signature(int(np.sum(values > zero)), int(np.sum(values < -zero)))
 
 
 @homogeneous(2 * PARAMETER)
-def imbalance_level(problem: Problem, params: Params) -> float:
+def imbalance_level(problem: LeastSquares, params: Params) -> float:
     r"""The level $c = [\lambda_r(\Lambda)]_+ + [\lambda_m(-\Lambda)]_+$ of Theorem 1.
 
     Zero for balanced nets, and for those that are too narrow: a term whose index exceeds the
@@ -100,7 +106,7 @@ def imbalance_level(problem: Problem, params: Params) -> float:
 
 
 @homogeneous(2 * PARAMETER, lr=TIME)
-def imbalance_drift(problem: Problem, params: Params, lr: float) -> np.ndarray:
+def imbalance_drift(problem: LeastSquares, params: Params, lr: float) -> np.ndarray:
     r"""What one step of gradient descent adds to Λ, exactly: lr²(∇U1ᵀ∇U1 − ∇Vᵀ∇V), (h, h).
 
     Args:
@@ -111,5 +117,6 @@ def imbalance_drift(problem: Problem, params: Params, lr: float) -> np.ndarray:
     lr = checks.number("lr", lr, above=0)
     seen = state(problem, params)
     pull = seen.split.speed * lr * (seen.split.sigma[:, None] * seen.E)
-    moved_U1, moved_V = pull @ seen.V, pull.T @ seen.U1
+    moved_U1 = pull @ seen.V
+    moved_V = pull.T @ seen.U1
     return moved_U1.T @ moved_U1 - moved_V.T @ moved_V

@@ -10,9 +10,10 @@ import scipy.integrate
 from ...numerics import checks
 from ...numerics.evaluations import Exhausted, limited
 from ...numerics.linalg import norm
+from .._problem import LeastSquares
 from ._certificate import least_gram
 from ._closed_system import Closed, velocity
-from ._coordinates import Problem, Split, split
+from ._coordinates import Split, split
 
 RTOL = 1e-12
 STEPS = 100_000  # a few hundred are usual, some thousands for ill-conditioned data
@@ -47,7 +48,7 @@ class InfiniteWidth:
         return float(np.sqrt(self.unseen * self.trace / width))
 
 
-def infinite_width_limit(problem: Problem) -> InfiniteWidth:
+def infinite_width_limit(problem: LeastSquares) -> InfiniteWidth:
     """Where an infinitely wide net ends: the closed system from (E, M, N) = (B, S, I).
 
     The imbalance level is 2, so the error falls at least as fast as exp(−2σ_r²t), and what the
@@ -57,7 +58,8 @@ def infinite_width_limit(problem: Problem) -> InfiniteWidth:
         problem: Regression or Population; its weight does not matter.
     """
     parts = split(problem)
-    unit, m = _unit(parts), parts.B.shape[1]
+    unit = _unit(parts)
+    m = parts.B.shape[1]
     if not np.abs(unit.B).max(initial=0.0) < LARGEST:
         raise ValueError(
             f"problem must have labels below {LARGEST:g} times the largest singular value of X, "
@@ -87,7 +89,7 @@ def infinite_width_limit(problem: Problem) -> InfiniteWidth:
     return InfiniteWidth(end, float(np.trace(now.N)), left, problem.d - parts.rank)
 
 
-def infinite_width_trace(problem: Problem) -> float:
+def infinite_width_trace(problem: LeastSquares) -> float:
     """The trace of N(∞): wide nets end at a distance √((D − r) tr N(∞)/h) from least norm."""
     return infinite_width_limit(problem).trace
 
@@ -106,7 +108,8 @@ def _left(parts: Split, now: Closed) -> float:
     """
     if parts.rank == 0:
         return 0.0
-    e, size = norm(now.E), norm(parts.B)
+    e = norm(now.E)
+    size = norm(parts.B)
     present = np.linalg.eigvalsh(now.M + np.linalg.eigvalsh(now.N)[0] * np.diag(parts.S))[0]
     kept = np.sqrt(max(float(present) ** 2 - 8 * e * (size + e / 2), 0.0))
     return float(2 * e * (size + e / 2) / max(2 * parts.S[-1], kept))
@@ -119,7 +122,8 @@ def _last_error(parts: Split) -> float:
     r, m = parts.B.shape
     product = np.linalg.svd(parts.B / parts.sigma[:, None], compute_uv=False)[-1]
     of_V, of_U1 = least_gram(1.0, 1.0, [product * (m <= r), product * (r <= m)])
-    trace, rate = m * of_V, parts.S[-1] * (of_V + of_U1)
+    trace = m * of_V
+    rate = parts.S[-1] * (of_V + of_U1)
     return float(GAP * trace * rate / (2 * norm(parts.B) + 1e-300))
 
 

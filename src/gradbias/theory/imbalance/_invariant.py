@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...numerics.linalg import norm, thin_svd
+from .._problem import LeastSquares, Params, layers_of
 from .._units import PARAMETER, LogOf, homogeneous
-from ._coordinates import Params, Problem, layers, learning, log, state
+from ._coordinates import learning, log, state
 from ._rates import growth
 
 
@@ -35,7 +36,7 @@ class BiasBound:
 
 
 @homogeneous(PARAMETER)
-def invariant_projection(problem: Problem, params: Params) -> dict[str, np.ndarray]:
+def invariant_projection(problem: LeastSquares, params: Params) -> dict[str, np.ndarray]:
     """The nearest parameters in the invariant set VU2ᵀ = 0, U1U2ᵀ = 0 that share U1 and V.
 
     From there gradient flow, and gradient descent with any step that converges, end at the
@@ -49,7 +50,7 @@ def invariant_projection(problem: Problem, params: Params) -> dict[str, np.ndarr
     Returns:
         W1 and W2.
     """
-    W1, W2 = layers(problem, params)
+    W1, W2 = layers_of(problem, params)
     Phi1 = state(problem, params).split.Phi1
     inside = Phi1 @ (Phi1.T @ W1)
     outside = W1 - inside
@@ -58,14 +59,15 @@ def invariant_projection(problem: Problem, params: Params) -> dict[str, np.ndarr
 
 
 @homogeneous(2 * PARAMETER)
-def invariant_residual(problem: Problem, params: Params) -> np.ndarray:
+def invariant_residual(problem: LeastSquares, params: Params) -> np.ndarray:
     """Zr, (m + r, D − r): VU2ᵀ above U1U2ᵀ; zero on the invariant set."""
-    seen, (W1, _) = state(problem, params), layers(problem, params)
+    seen = state(problem, params)
+    W1, _ = layers_of(problem, params)
     return seen.Z @ (seen.split.Phi2.T @ W1).T
 
 
 @homogeneous({"log_simple": LogOf(2 * PARAMETER), "log_bound": LogOf(2 * PARAMETER)})
-def bias_bound(problem: Problem, params: Params) -> BiasBound:
+def bias_bound(problem: LeastSquares, params: Params) -> BiasBound:
     """How far from the solution of least norm gradient flow can end, from its start alone.
 
     Args:
@@ -73,7 +75,9 @@ def bias_bound(problem: Problem, params: Params) -> BiasBound:
         params: W1 (D, h) and W2 (h, m) at time 0. Bounds are infinite if they are balanced.
     """
     seen = learning(problem, params)
-    Zr, theta, m = invariant_residual(problem, params), growth(seen), len(seen.V)
+    Zr = invariant_residual(problem, params)
+    theta = growth(seen)
+    m = len(seen.V)
     sharp = np.logaddexp(
         _times(_log_cosh(theta), norm(Zr[:m])), _times(_log_sinh(theta), norm(Zr[m:]))
     )

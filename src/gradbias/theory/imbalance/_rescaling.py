@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ._coordinates import Params, Problem, split, two_layers
+from .._problem import LeastSquares, Params, two_layers
+from ._coordinates import split
 
 
 class Rescaled(NamedTuple):
@@ -54,7 +55,7 @@ def ntk_rescaling(params: Params, alpha: float) -> Rescaled:
     return Rescaled(scaled, h ** (-2 * alpha), h ** (2 * alpha), m**0.5 * h ** (0.5 - 2 * alpha))
 
 
-def flow_time(problem: Problem, lr: float, steps: ArrayLike) -> FlowTime:
+def flow_time(problem: LeastSquares, lr: float, steps: ArrayLike) -> FlowTime:
     """The time of gradient flow after `steps` steps of gradient descent.
 
     Args:

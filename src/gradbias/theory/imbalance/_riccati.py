@@ -11,9 +11,10 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics.linalg import thin_svd
+from .._problem import LeastSquares, Params
 from .._units import PARAMETER, TIME, homogeneous
 from ._balanced import one_singular_value
-from ._coordinates import Params, Problem, State, learning, times
+from ._coordinates import VisibleLayers, learning, times
 
 SCALAR = 1e-9  # of ‖Z‖³: how far ZΛ may be from λZ
 
@@ -33,7 +34,7 @@ class Grams(NamedTuple):
 
 
 @homogeneous(dict.fromkeys(("VV", "UV", "UU"), 2 * PARAMETER), t=TIME)
-def riccati_solution(problem: Problem, params: Params, t: ArrayLike) -> Grams:
+def riccati_solution(problem: LeastSquares, params: Params, t: ArrayLike) -> Grams:
     """Gradient flow on whitened data, in closed form: balanced nets, and Λ = λ·projection.
 
     Args:
@@ -42,18 +43,21 @@ def riccati_solution(problem: Problem, params: Params, t: ArrayLike) -> Grams:
             [V; U1]; λ = 0 is balanced.
         t: times, of any shape.
     """
-    seen, at = learning(problem, params), times(t)
+    seen = learning(problem, params)
+    at = times(t)
     sigma = one_singular_value(seen.split)
-    m, modes = len(seen.V), _eigenbasis(_generator(seen, sigma), seen.Z)
+    m = len(seen.V)
+    modes = _eigenbasis(_generator(seen, sigma), seen.Z)
     clock = seen.split.speed * sigma**2 * at.ravel()
     rows = [_gram(*modes, float(one)) for one in clock]
     G = np.reshape(rows, (*at.shape, len(seen.Z), len(seen.Z)))
     return Grams(G[..., :m, :m], G[..., m:, :m], G[..., m:, m:])
 
 
-def scalar_imbalance(seen: State) -> float:
+def scalar_imbalance(seen: VisibleLayers) -> float:
     """λ, if Λ is λ times the projection on the row space; else a ValueError."""
-    Z, m = seen.Z, len(seen.V)
+    Z = seen.Z
+    m = len(seen.V)
     signs = np.repeat([-1.0, 1.0], [m, len(Z) - m])
     size = float(np.linalg.norm(Z))
     if size == 0:
@@ -70,7 +74,7 @@ def scalar_imbalance(seen: State) -> float:
     return value * size**2
 
 
-def _generator(seen: State, sigma: float) -> np.ndarray:
+def _generator(seen: VisibleLayers, sigma: float) -> np.ndarray:
     r, m = seen.split.B.shape
     B = seen.split.B / sigma
     lam = scalar_imbalance(seen) / 2
@@ -101,7 +105,8 @@ def _gram(rates: np.ndarray, basis: np.ndarray, start: np.ndarray, t: float) -> 
 def _eigenbasis(H: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rates, their basis, and Z in it times the orthogonal Q that makes it triangular."""
     rates, basis = np.linalg.eigh(H)
-    rates, basis = rates[::-1], basis[:, ::-1]
+    rates = rates[::-1]
+    basis = basis[:, ::-1]
     U, s, _ = thin_svd(basis.T @ Z)
     return rates, basis, np.linalg.qr((U * s).T).R.T
 

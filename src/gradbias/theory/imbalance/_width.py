@@ -72,21 +72,33 @@ class SingularValueTail(NamedTuple):
     failure: float
 
 
-def lemma1_bounds(
-    m: int, D: int, r: int, h: int, alpha: float, delta: float, constant: str = "corrected"
-) -> Lemma1Bounds:
+class WideNet(NamedTuple):
+    """A two-layer net with Gaussian entries of variance width^(−2α), and the rank of its data.
+
+    Attributes:
+        outputs: m.
+        inputs: D.
+        rank: r, of the data; at most the inputs.
+        width: h.
+        alpha: α, above ¼ and at most ½.
+    """
+
+    outputs: int
+    inputs: int
+    rank: int
+    width: int
+    alpha: float
+
+
+def lemma1_bounds(net: WideNet, delta: float, constant: str = "corrected") -> Lemma1Bounds:
     """Lemma 1: a wide Gaussian net is imbalanced, and nearly on the invariant set.
 
     Args:
-        m: outputs.
-        D: inputs.
-        r: rank of the data.
-        h: width.
-        alpha: entries have variance h^(−2α); above ¼, at most ½.
+        net: its sizes.
         delta: the probability of failure.
         constant: "corrected" or "paper".
     """
-    _sizes(m, D, r, h, alpha)
+    m, D, r, h, alpha = _checked(net)
     spread = _spread(m, D, delta, constant)
     scale = 2 * spread * h ** (0.5 - 2 * alpha)
     threshold = 16 * spread**2
@@ -100,44 +112,41 @@ def lemma1_bounds(
 
 
 def width_bound(
-    m: int,
-    D: int,
-    r: int,
-    h: int,
-    alpha: float,
+    net: WideNet,
     delta: float,
-    lam_max: float,
-    lam_min: float,
-    y_norm: float,
+    largest: float,
+    smallest: float,
+    labels: float,
     constant: str = "corrected",
 ) -> WidthBound:
     """Theorem 2: wide Gaussian nets end near the solution of least norm.
 
     Args:
-        m: outputs.
-        D: inputs.
-        r: rank of the data.
-        h: width.
-        alpha: entries have variance h^(−2α); above ¼, at most ½.
-        delta: the probability of failure.
-        lam_max: the largest squared singular value of X.
-        lam_min: the least one that is not zero.
-        y_norm: ‖Y‖_F; that of the part of Y in the column space of X is enough.
+        net: its sizes.
+        delta: the probability of failure, for the whole statement.
+        largest: the largest squared singular value of X.
+        smallest: the least one that is not zero.
+        labels: ‖Y‖_F; that of the part of Y in the column space of X is enough.
         constant: "corrected", or "paper": the printed spread and width condition.
     """
-    _sizes(m, D, r, h, alpha)
-    lam_min = checks.number("lam_min", lam_min, above=0)
-    lam_max = checks.number("lam_max", lam_max, at_least=lam_min)
+    m, D, r, h, alpha = _checked(net)
+    smallest = checks.number("smallest", smallest, above=0)
+    largest = checks.number("largest", largest, at_least=smallest)
     spread = _spread(m, D, delta, constant)
-    log_C = 1 + math.sqrt(lam_max) / lam_min * checks.number("y_norm", y_norm, at_least=0)
+    log_C = 1 + math.sqrt(largest) / smallest * checks.number("labels", labels, at_least=0)
     log_bound = (
         h ** (2 * alpha - 1) * log_C
         + math.log(2 * math.sqrt(m + r) * spread)
         - (2 * alpha - 0.5) * math.log(h)
     )
-    log_ratio = _log_condition(lam_max, lam_min, constant)
-    narrow = (math.log(4 * m) + log_ratio + 2 * math.log(spread)) / (4 * alpha - 1)
-    log_threshold = max(math.log(16) + 2 * math.log(spread), narrow)
+    log_ratio = _log_condition(largest, smallest, constant)
+    square = 2 * math.log(spread)
+    of_data = math.log(4 * m) + log_ratio + square
+    of_start = math.log(16) + square
+    # Printed, the power is that of the whole maximum; for α = ½ it is 1.
+    power = 1 / (4 * alpha - 1)
+    printed = constant == "paper"
+    log_threshold = max(of_start * power if printed else of_start, of_data * power)
     return WidthBound(log_bound, log_C, log_threshold, math.log(h) > log_threshold)
 
 
@@ -159,17 +168,25 @@ def singular_value_tail(
     rows = checks.integer("rows", rows, at_least=columns)
     t = checks.number("t", t, at_least=0)
     power = t * t / 2 if checks.one_of("constant", constant, CONSTANTS) == "corrected" else t * t
-    middle, reach = math.sqrt(rows), math.sqrt(columns) + t
+    middle = math.sqrt(rows)
+    reach = math.sqrt(columns) + t
     return SingularValueTail(middle - reach, middle + reach, min(1.0, 2 * math.exp(-power)))
 
 
-def _sizes(m: int, D: int, r: int, h: int, alpha: float) -> None:
-    checks.integer("m", m, at_least=1)
-    checks.integer("h", h, at_least=1)
-    if checks.integer("r", r, at_least=1) > checks.integer("D", D, at_least=1):
-        raise ValueError(f"r must be at most D={D} (it is the rank of the data), got {r}")
-    if checks.number("alpha", alpha, above=0.25) > 0.5:
-        raise ValueError(f"alpha must be at most 0.5, got {alpha}")
+def _checked(net: WideNet) -> WideNet:
+    if not isinstance(net, WideNet):
+        raise ValueError(
+            f"net must be a WideNet(outputs, inputs, rank, width, alpha), got {net!r:.80}"
+        )
+    checks.integer("outputs", net.outputs, at_least=1)
+    checks.integer("width", net.width, at_least=1)
+    if checks.integer("rank", net.rank, at_least=1) > checks.integer(
+        "inputs", net.inputs, at_least=1
+    ):
+        raise ValueError(f"rank must be at most the {net.inputs} inputs, got {net.rank}")
+    if checks.number("alpha", net.alpha, above=0.25) > 0.5:
+        raise ValueError(f"alpha must be at most 0.5, got {net.alpha}")
+    return net
 
 
 def _spread(m: int, D: int, delta: float, constant: str) -> float:
@@ -181,7 +198,8 @@ def _spread(m: int, D: int, delta: float, constant: str) -> float:
 
 def _log_condition(lam_max: float, lam_min: float, constant: str) -> float:
     """Of (λ_max/λ_min)²; printed: λ_max/λ_min³, from S^(−½) where S^½ belongs."""
-    top, low = math.log(lam_max), math.log(lam_min)
+    top = math.log(lam_max)
+    low = math.log(lam_min)
     return 2 * (top - low) if constant == "corrected" else top - 3 * low
 
 

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..._manifold.covariance import Scaled
 from ..._manifold.normal_space import NormalSpace
@@ -15,6 +16,7 @@ from ..._manifold.target import Target, target_at
 from ..._manifold.third_derivative import pulled, rows_as_pairs, twice_sum
 from ...numerics import checks
 from ...numerics.precision import host
+from ...numerics.types import Array, PyTree
 from ._on_manifold import require_on_manifold
 from ._second_derivative import TOL, tangent_part
 
@@ -32,11 +34,11 @@ class IsotropicDrift:
     regulariser: Any
 
     @property
-    def total(self) -> Any:
+    def total(self) -> PyTree:
         """The drift, their sum."""
         return jax.tree.map(lambda a, b: a + b, self.curvature, self.regulariser)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(self.total)]
         total = self.total if isinstance(self.total, np.ndarray) else np.concatenate(leaves)
         return np.array(total, dtype=dtype, copy=copy)
@@ -44,7 +46,7 @@ class IsotropicDrift:
 
 @host
 def isotropic_drift(
-    x: Any,
+    x: PyTree,
     variance: float = 1.0,
     *,
     loss: Callable[[Any], Any] | None = None,
@@ -77,14 +79,14 @@ def isotropic_drift(
 
 @host
 def isotropic_regulariser(
-    x: Any,
+    x: PyTree,
     variance: float = 1.0,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
     rank: int | None = None,
     tol: float = TOL,
-) -> Any:
+) -> PyTree:
     """−(s/4) P∇ln|H|₊, the tangent part of `isotropic_drift`, for any number of parameters.
 
     Args:
@@ -106,7 +108,7 @@ def isotropic_regulariser(
 
 @host
 def log_pdet(
-    x: Any,
+    x: PyTree,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
@@ -129,7 +131,7 @@ def log_pdet(
     return float(np.sum(np.log(np.asarray(here.space.values))))
 
 
-def regulariser(target: Target, flat, space: NormalSpace) -> Any:
+def regulariser(target: Target, flat, space: NormalSpace) -> Array:
     """−¼ P T[H⁺] = −¼ P∇ln|H|₊ (jax-level)."""
     inverse = space.basis / space.values[:, None]
     if target.squares:
@@ -138,16 +140,16 @@ def regulariser(target: Target, flat, space: NormalSpace) -> Any:
     return -0.25 * space.tangent(twice_sum(target.gradient, flat, pairs, len(inverse)))
 
 
-def curvature(target: Target, flat, space: NormalSpace, variance) -> Any:
+def curvature(target: Target, flat, space: NormalSpace, variance) -> Array:
     """−(s/2) H⁺T[P] (jax-level)."""
     return 0.5 * tangent_part(target, flat, space, Scaled(variance))
 
 
 @eqx.filter_jit
-def _regulariser(target: Target, flat, space: NormalSpace) -> Any:
+def _regulariser(target: Target, flat, space: NormalSpace) -> Array:
     return regulariser(target, jnp.asarray(flat), space)
 
 
 @eqx.filter_jit
-def _curvature(target: Target, flat, space: NormalSpace, variance) -> Any:
+def _curvature(target: Target, flat, space: NormalSpace, variance) -> Array:
     return curvature(target, jnp.asarray(flat), space, variance)

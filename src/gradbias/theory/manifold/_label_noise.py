@@ -15,7 +15,9 @@ from ...noise import LabelNoise
 from ...noise._sampling import is_flag, weight_variance
 from ...numerics import checks
 from ...numerics.precision import host
+from ...numerics.types import Array, PyTree
 from ...problems import Regression
+from .._problem import finite_data
 from ._on_manifold import DENSE, require_on_manifold
 from ._second_derivative import TOL
 from ._tangent_projector import by_cholesky
@@ -23,14 +25,14 @@ from ._tangent_projector import by_cholesky
 
 @host
 def label_noise_drift(
-    x: Any,
-    c: Any,
+    x: PyTree,
+    c: float | LabelNoise,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
     rank: int | None = None,
     tol: float = TOL,
-) -> Any:
+) -> PyTree:
     r"""−(c/4) P∇tr H: the drift for Σ = cH, in time t = k·lr².
 
     There is no diffusion: noise of this form has no part along the manifold. With a residual it
@@ -61,12 +63,12 @@ def label_noise_drift(
     return target.arrays(strength * np.asarray(_unit_drift(target, flat, here.space)))
 
 
-def unit_drift(target: Target, flat, space: NormalSpace) -> Any:
+def unit_drift(target: Target, flat, space: NormalSpace) -> Array:
     """−¼ P∇tr H, the drift for c = 1 (jax-level)."""
     return -0.25 * space.tangent(trace_gradient(target, flat, space))
 
 
-def trace_gradient(target: Target, flat, space: NormalSpace) -> Any:
+def trace_gradient(target: Target, flat, space: NormalSpace) -> Array:
     """∇tr H up to a normal vector (jax-level).
 
     With a residual the gradient of ‖J‖²: what is left out is normal. With a loss T[Q]: P T[P]
@@ -137,12 +139,10 @@ def population_factor(samples: int, batch_size: int, replace: bool = False) -> f
 def _unit(problem: Regression | None) -> float:
     if problem is None:
         return 1.0
-    if not isinstance(problem, Regression):
-        raise ValueError(f"problem must be a Regression, got {type(problem).__name__}")
-    return curvature_unit(problem)
+    return curvature_unit(finite_data(problem, "its time unit"))
 
 
-def _constant(c: Any, target: Target) -> float:
+def _constant(c: float | LabelNoise, target: Target) -> float:
     if not isinstance(c, LabelNoise):
         return checks.number("c", c, at_least=0)
     if not isinstance(target.function, Residuals):
@@ -157,11 +157,11 @@ def _constant(c: Any, target: Target) -> float:
 
 
 @eqx.filter_jit
-def _slope(target: Target, flat, J) -> Any:
+def _slope(target: Target, flat, J) -> Array:
     """½∇‖J‖²."""
     return pulled(target, jnp.asarray(flat), jnp.asarray(J))
 
 
 @eqx.filter_jit
-def _unit_drift(target: Target, flat, space: NormalSpace) -> Any:
+def _unit_drift(target: Target, flat, space: NormalSpace) -> Array:
     return unit_drift(target, jnp.asarray(flat), space)

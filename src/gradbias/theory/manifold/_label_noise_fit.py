@@ -12,6 +12,7 @@ import numpy as np
 from ..._manifold.target import Target, split_tree
 from ...numerics import checks, precision
 from ...numerics.precision import host
+from ...numerics.types import PyTree
 from ._label_noise import population_factor
 
 BATCH = 64  # samples, or Hessian columns, at once
@@ -39,8 +40,8 @@ class LabelNoiseFit:
 @host
 def label_noise_fit(
     loss: Callable[..., Any],
-    x: Any,
-    data: Any,
+    x: PyTree,
+    data: PyTree,
     *,
     batch_size: int = 1,
     replace: bool = True,
@@ -93,11 +94,11 @@ class _Mean(eqx.Module):
     per_sample: Callable[..., Any]
     samples: Any
 
-    def __call__(self, x) -> Any:
+    def __call__(self, x) -> jax.Array:
         return jnp.mean(jax.vmap(lambda sample: self.per_sample(x, sample))(self.samples))
 
 
-def _samples(data: Any) -> tuple[Any, int]:
+def _samples(data: PyTree) -> tuple[PyTree, int]:
     def checked(leaf):
         array = np.asarray(leaf)
         return checks.array("data", leaf) if array.dtype.kind == "f" else array
@@ -112,7 +113,7 @@ def _samples(data: Any) -> tuple[Any, int]:
     return samples, lengths.pop()  # pyright: ignore[reportReturnType]
 
 
-def _check(loss: Any, target: Target, flat: np.ndarray, samples: Any) -> None:
+def _check(loss: Callable[..., Any], target: Target, flat: np.ndarray, samples: PyTree) -> None:
     first = jax.tree.map(lambda leaf: leaf[0], samples)
     out = precision.warn_of_float32("loss", lambda v, s: loss(target.point(v), s), flat, first)
     if getattr(out, "shape", None) != () or out.dtype.kind != "f":

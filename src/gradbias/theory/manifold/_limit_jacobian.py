@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._manifold.normal_space import NormalSpace
 from ..._manifold.rank import warn_if_unclear
@@ -14,14 +15,15 @@ from ..._manifold.target import Target, target_at
 from ..._manifold.third_derivative import twice
 from ...numerics import checks
 from ...numerics.precision import host
+from ...numerics.types import Array, PyTree
 from ._limit_point import follow, polish
 from ._on_manifold import DENSE
 
 
 @host
 def limit_jacobian(
-    x0: Any,
-    directions: Any = None,
+    x0: PyTree,
+    directions: ArrayLike | None = None,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
@@ -64,7 +66,7 @@ def limit_jacobian(
     return np.asarray(_near(target, end, here.space, np.asarray(point) - end, carried)).T
 
 
-def _directions(directions: Any, D: int) -> np.ndarray:
+def _directions(directions: ArrayLike | None, D: int) -> np.ndarray:
     if directions is not None:
         return checks.array("directions", directions, shape=(D, None))
     if D >= DENSE:
@@ -76,18 +78,19 @@ def _directions(directions: Any, D: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _near(target: Target, end, space: NormalSpace, away, vectors) -> Any:
+def _near(target: Target, end, space: NormalSpace, away, vectors) -> Array:
     return expand(target.gradient, jnp.asarray(end), space, jnp.asarray(away), vectors)
 
 
-def expand(gradient: Callable[[Any], Any], end, space: NormalSpace, away, vectors) -> Any:
+def expand(gradient: Callable[[Any], Any], end, space: NormalSpace, away, vectors) -> Array:
     """∂Φ(end + away)v for the rows v, to first order in a small normal `away` (jax-level).
 
     Pv + ∂²Φ[away, v], where the second derivative is −P T[Pv, H⁺away] for the tangent part of v
     and −P T[L_H⁻¹(away vᵀ)] for its normal part: one product for every v and every normal
     direction.
     """
-    B, h = space.basis, space.values
+    B = space.basis
+    h = space.values
     across = B @ away
     bent = space.solve(away)
 

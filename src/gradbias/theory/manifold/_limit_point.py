@@ -15,10 +15,13 @@ from ..._manifold.rank import warn_if_unclear
 from ..._manifold.target import Target, target_at
 from ...numerics import checks
 from ...numerics.precision import host
+from ...numerics.types import Array, PyTree
 from ._on_manifold import NEAR, Standing, scale, stand
 
 STAGE = 2000  # steps between two looks at the distance from the manifold
-STOP_RESIDUAL, STOP_LOSS = 1e-6, 1e-7  # of ‖x‖: where the flow ends and Newton steps begin
+# of ‖x‖: where the flow ends and Newton steps begin
+STOP_RESIDUAL = 1e-6
+STOP_LOSS = 1e-7
 NEWTON = 12  # at most
 REACHED = 1e-9  # of ‖x‖: a last Newton step below this means that the manifold is reached
 
@@ -73,7 +76,7 @@ class Followed(NamedTuple):
 
 @host
 def limit_point(
-    x0: Any,
+    x0: PyTree,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
@@ -189,7 +192,8 @@ def polish(
 ) -> tuple[np.ndarray, Standing, float, bool]:
     """Gauss–Newton steps to the manifold: the point, its standing, the way, and did it arrive?"""
     first = np.asarray(followed.flow.state[0])
-    x, here = first, followed.here
+    x = first
+    here = followed.here
     if not followed.near:
         return x, here, 0.0, False
     # Near the manifold the Hessian's small eigenvalues are those of tangent directions.
@@ -200,7 +204,8 @@ def polish(
         far = float(np.linalg.norm(step))
         if not far < 0.9 * last:
             break
-        x, last = x - step, far
+        x = x - step
+        last = far
         here = stand(target, x, fixed)
         if far <= 1e-14 * scale(x):
             break
@@ -242,10 +247,10 @@ def _advance(target: Target, flow: Flowing, rate, goal, budget, rtol, atol) -> F
 
 
 @eqx.filter_jit
-def _newton(target: Target, flat, space) -> Any:
+def _newton(target: Target, flat, space) -> Array:
     return space.solve(target.gradient(flat))
 
 
 @eqx.filter_jit
-def _left(target: Target, flat) -> Any:
+def _left(target: Target, flat) -> Array:
     return length(target.residual(flat) if target.squares else target.gradient(flat))

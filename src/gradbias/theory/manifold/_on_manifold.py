@@ -6,18 +6,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._manifold.normal_space import RTOL, NormalSpace, decompose, hessian_rows, length, mismatch
 from ..._manifold.rank import Rank, decide, warn_if_unclear
 from ..._manifold.target import Target
 from ...numerics import checks
 from ...numerics.linalg import one_blas_thread, rank_threshold
+from ...numerics.types import Array
 
 DENSE = 200  # parameters: from here on no D×D matrix is made
 MOST = 1024  # the largest rank that is looked for when only a loss of many parameters is known
 # What counts of a Hessian near the manifold, where tangent eigenvalues are of the size of the
 # distance, and on it.
-NEAR, ON = 1e-5, 1e-9
+NEAR = 1e-5
+ON = 1e-9
 
 
 class Standing(NamedTuple):
@@ -110,14 +113,15 @@ def _spectrum(
         H = np.asarray(_dense(target, flat))
         _refuse_nan(H, "Hessian of the loss")
         values, vectors = np.linalg.eigh((H + H.T) / 2)
-        values, rows = values[::-1], vectors[:, ::-1].T
+        values = values[::-1]
+        rows = vectors[:, ::-1].T
     else:
         values, rows = _range(target, flat)
     _refuse_nan(values, "Hessian of the loss")
     return np.asarray(values), np.asarray(rows), None, (target.size, target.size)
 
 
-def _refuse_nan(values: Any, what: str) -> None:
+def _refuse_nan(values: ArrayLike, what: str) -> None:
     if not np.isfinite(values).all():
         raise ValueError(f"x: the {what} is not finite there (NaN or infinite)")
 
@@ -128,7 +132,8 @@ def _range(target: Target, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The range of a matrix of rank r is that of its image of r random vectors, up to rounding; one
     more product and a Rayleigh–Ritz step give the eigenvalues. Doubled until some of them vanish.
     """
-    rng, count = np.random.default_rng(0), 32
+    rng = np.random.default_rng(0)
+    count = 32
     while True:
         count = min(count, target.size)
         values, rows = map(np.asarray, _ritz(target, flat, rng.standard_normal((count, len(flat)))))
@@ -150,7 +155,7 @@ def _small_svd(target: Target, flat: np.ndarray) -> tuple[Any, Any, Any]:
 
 
 @eqx.filter_jit
-def _jacobian(target: Target, flat) -> Any:
+def _jacobian(target: Target, flat) -> Array:
     return target.jacobian(flat)
 
 
@@ -160,7 +165,7 @@ def _svd(target: Target, flat) -> tuple[Any, Any, Any]:
 
 
 @eqx.filter_jit
-def _dense(target: Target, flat) -> Any:
+def _dense(target: Target, flat) -> Array:
     return jax.vmap(lambda v: target.hessian_product(flat, v))(jnp.eye(flat.size))
 
 
@@ -172,7 +177,7 @@ def _ritz(target: Target, flat, vectors) -> tuple[Any, Any]:
     return values, rotation @ Q
 
 
-def _products(target: Target, flat, rows) -> Any:
+def _products(target: Target, flat, rows) -> Array:
     return jax.lax.map(lambda v: target.hessian_product(flat, v), rows, batch_size=32)
 
 

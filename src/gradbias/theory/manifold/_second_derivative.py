@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._manifold.covariance import Sigma, as_sigma
+from ..._manifold.covariance import Sigma, SigmaLike, as_sigma
 from ..._manifold.normal_space import NormalSpace
 from ..._manifold.target import Target, target_at
 from ..._manifold.third_derivative import Pairs, pulled_each, rows_as_pairs, twice_sum, twice_sums
 from ...numerics.precision import host
+from ...numerics.types import Array, PyTree
 from ._on_manifold import require_on_manifold
 
 TOL = 1e-6  # how far from the manifold, relative to ‖x‖, a point may be
@@ -40,15 +41,15 @@ class SecondDerivative:
     distance: float
 
     @property
-    def total(self) -> Any:
+    def total(self) -> PyTree:
         """∂²Φ[Σ], the sum of the three."""
         return jax.tree.map(lambda a, b, c: a + b + c, self.tangent, self.normal, self.mixed)
 
 
 @host
 def second_derivative(
-    x: Any,
-    sigma: Any,
+    x: PyTree,
+    sigma: SigmaLike,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
@@ -84,14 +85,14 @@ def second_derivative(
 
 @host
 def drift(
-    x: Any,
-    sigma: Any,
+    x: PyTree,
+    sigma: SigmaLike,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
     rank: int | None = None,
     tol: float = TOL,
-) -> Any:
+) -> PyTree:
     """½∂²Φ(x)[Σ]: the drift of the limiting diffusion, in time t = k·lr².
 
     Args:
@@ -111,12 +112,12 @@ def drift(
 
 @host
 def third_derivative(
-    x: Any,
-    sigma: Any,
+    x: PyTree,
+    sigma: SigmaLike,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
-) -> Any:
+) -> PyTree:
     r"""T[Σ] = $\sum_{ij} \partial_i\partial_j\nabla L(x)\,\Sigma_{ij}$, at any point.
 
     Args:
@@ -153,7 +154,7 @@ def parts(target: Target, flat, space: NormalSpace, sigma: Sigma) -> tuple[Any, 
     return -space.solve(along), -space.tangent(normal), -2 * space.tangent(mixed)
 
 
-def tangent_part(target: Target, flat, space: NormalSpace, sigma: Sigma) -> Any:
+def tangent_part(target: Target, flat, space: NormalSpace, sigma: Sigma) -> Array:
     """−H⁺T[PΣP] (jax-level); with a residual J⁺ of its second derivatives, for JP = 0."""
     pairs, count = tangent_pairs(space, sigma, flat.size)
     if not target.squares:
@@ -179,5 +180,5 @@ def _parts(target: Target, flat, space: NormalSpace, sigma: Sigma) -> tuple[Any,
 
 
 @eqx.filter_jit
-def _contract(target: Target, flat, sigma: Sigma) -> Any:
+def _contract(target: Target, flat, sigma: Sigma) -> Array:
     return twice_sum(target.gradient, jnp.asarray(flat), *sigma.pairs(flat.size))

@@ -1,4 +1,4 @@
-"""The projector on the tangent space of the manifold, as a matrix or as an operator."""
+"""The projector on the tangent space of the manifold, as an operator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +13,7 @@ from ..._manifold.target import Target, target_at
 from ...numerics import checks
 from ...numerics.linalg import one_blas_thread
 from ...numerics.precision import host
+from ...numerics.types import PyTree
 from ._on_manifold import DENSE, require_on_manifold, scale
 from ._second_derivative import TOL
 
@@ -21,7 +22,7 @@ CONDITION = 1e10  # of JJᵀ, up to which its Cholesky factor is as good as a de
 
 
 class TangentProjector(LinearOperator):
-    """P as an operator on flat vectors, `P @ v`; never a matrix.
+    """P as an operator on flat vectors, `P @ v`; `P.dense()` is the matrix.
 
     Attributes:
         rank: the number of normal directions, D minus the rank of P.
@@ -30,11 +31,20 @@ class TangentProjector(LinearOperator):
     """
 
     def __init__(
-        self, normal: Callable[[np.ndarray], np.ndarray], D: int, rank: int, gap: float, far: float
+        self,
+        normal: Callable[[np.ndarray], np.ndarray],
+        D: int,
+        rank: int,
+        gap: float,
+        far: float,
+        basis: np.ndarray | None = None,
     ):
         super().__init__(np.dtype(np.float64), (D, D))
         self._normal = normal
-        self.rank, self.gap, self.distance = rank, gap, far
+        self._basis = basis
+        self.rank = rank
+        self.gap = gap
+        self.distance = far
 
     def _matmat(self, X: np.ndarray) -> np.ndarray:
         once = X - self._normal(X)
@@ -43,19 +53,25 @@ class TangentProjector(LinearOperator):
     def _matvec(self, x: np.ndarray) -> np.ndarray:
         return self._matmat(np.reshape(x, (-1, 1))).reshape(np.shape(x))
 
+    def dense(self) -> np.ndarray:
+        """P as a (D, D) matrix."""
+        one = np.eye(self.shape[0])
+        P = one - (self._normal(one) if self._basis is None else self._basis.T @ self._basis)
+        return P @ P  # symmetric, and the second pass removes the first one's rounding
+
     def _adjoint(self) -> Any:
         return self
 
 
 @host
 def tangent_projector(
-    x: Any,
+    x: PyTree,
     *,
     loss: Callable[[Any], Any] | None = None,
     residual: Callable[[Any], Any] | None = None,
     rank: int | None = None,
     tol: float = TOL,
-) -> np.ndarray | TangentProjector:
+) -> TangentProjector:
     """P, the orthogonal projector on the tangent space of the manifold of minimisers at x.
 
     From the Jacobian of the residual, I − J⁺J, in memory O(nD); from the Hessian if only a loss
@@ -69,8 +85,7 @@ def tangent_projector(
         tol: how far x may be from the manifold, relative to ‖x‖.
 
     Returns:
-        A (D, D) matrix below 200 parameters, otherwise a SciPy linear operator. Rows and columns
-        are in the order of `jax.flatten_util.ravel_pytree(x)`.
+        A SciPy linear operator on vectors in the order of `jax.flatten_util.ravel_pytree(x)`.
     """
     target, flat = target_at(x, loss, residual)
     if target.size >= DENSE and target.squares and rank is None:
@@ -79,14 +94,12 @@ def tangent_projector(
             return fast[0]
     here = require_on_manifold(target, flat, rank, tol)
     B = np.asarray(here.space.basis)
-    if target.size < DENSE:
-        P = np.eye(target.size) - B.T @ B
-        return P @ P  # symmetric, and the second pass removes the first one's rounding
 
     def normal(X: np.ndarray) -> np.ndarray:
         return B.T @ (B @ X)
 
-    return TangentProjector(normal, target.size, here.rank.rank, here.rank.gap, here.distance)
+    rank, gap = here.rank
+    return TangentProjector(normal, target.size, rank, gap, here.distance, B)
 
 
 def by_cholesky(

@@ -80,10 +80,13 @@ def _orthonormal(s: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarra
     basis[0] = root / np.linalg.norm(root)
     for i in range(1, SIZE):
         # Multiplied by s and freed from all earlier ones, twice, which keeps them orthogonal.
-        new, slope = s * basis[i - 1], s * slopes[i - 1] + basis[i - 1]
+        new = s * basis[i - 1]
+        slope = s * slopes[i - 1] + basis[i - 1]
         for _ in range(2):
             overlap = basis[:i] @ new
-            new, slope = new - overlap @ basis[:i], slope - overlap @ slopes[:i]
+            new = new - overlap @ basis[:i]
+            slope = slope - overlap @ slopes[:i]
         size = np.linalg.norm(new)
-        basis[i], slopes[i] = new / size, slope / size
+        basis[i] = new / size
+        slopes[i] = slope / size
     return basis, slopes

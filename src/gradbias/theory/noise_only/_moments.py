@@ -6,13 +6,14 @@ gradient, after time is measured in units of (lr·δ)² per step.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.types import Number
 from ...numerics.units import exponent, times_power_of_two
 
 
@@ -38,16 +39,23 @@ def noise_only_moments(X: ArrayLike, W0: ArrayLike, a0: ArrayLike, t: ArrayLike)
     """
     inputs = checks.array("X", X, ndim=(2,))
     W = checks.array("W0", W0, shape=(inputs.shape[1], None))
-    a, times = checks.array("a0", a0, shape=(W.shape[1],)), _times(t)
+    a = checks.array("a0", a0, shape=(W.shape[1],))
+    times = _times(t)
     # In units of X and of the layers: κ is of fourth order in X, and a sum of all the orders.
-    x, p = exponent(inputs) or 0, exponent(W, a) or 0
-    inputs, times = times_power_of_two(inputs, -x), times_power_of_two(times, 2 * x)
-    W, a = times_power_of_two(W, -p), times_power_of_two(a, -p)
+    x = exponent(inputs) or 0
+    p = exponent(W, a) or 0
+    inputs = times_power_of_two(inputs, -x)
+    times = times_power_of_two(times, 2 * x)
+    W = times_power_of_two(W, -p)
+    a = times_power_of_two(a, -p)
     A = inputs.T @ inputs
-    kappa, seen, start = float(np.linalg.norm(A)), float(np.sum((inputs @ W) ** 2)), float(a @ a)
+    kappa = float(np.linalg.norm(A))
+    seen = float(np.sum((inputs @ W) ** 2))
+    start = float(a @ a)
     with np.errstate(over="ignore"):  # the moments grow without bound
         if kappa == 0:
-            a2, area = np.full(times.shape, start), start * times
+            a2 = np.full(times.shape, start)
+            area = start * times
         else:
             a2 = _of(start, np.cosh(kappa * times)) + _of(seen, np.sinh(kappa * times) / kappa)
             bend = 2 * (np.sinh(kappa * times / 2) / kappa) ** 2  # (cosh κt − 1)/κ²
@@ -78,9 +86,11 @@ def commutator_moments(W0: ArrayLike, a0: ArrayLike, t: ArrayLike) -> Commutator
         t: times, at least 0, of any shape.
     """
     W = checks.array("W0", W0, ndim=(2,))
-    a, times = checks.array("a0", a0, shape=(W.shape[1],)), _times(t)[..., None, None]
+    a = checks.array("a0", a0, shape=(W.shape[1],))
+    times = _times(t)[..., None, None]
     p = exponent(W, a) or 0  # moments of fourth order: in units of the layers
-    W, a = times_power_of_two(W, -p), times_power_of_two(a, -p)
+    W = times_power_of_two(W, -p)
+    a = times_power_of_two(a, -p)
     G = W.T @ W
     size = np.diag(G)
     P0 = np.add.outer(np.zeros(len(a)), a**2) * size[:, None]
@@ -88,8 +98,10 @@ def commutator_moments(W0: ArrayLike, a0: ArrayLike, t: ArrayLike) -> Commutator
     Q0 = np.outer(size, size) - G**2
     root = np.sqrt(2 * len(W) - 1)
     with np.errstate(over="ignore"):
-        rise, fall = np.exp((root - 1) * times) / 2, np.exp(-(root + 1) * times) / 2
-        cosh, sinh = rise + fall, (rise - fall) / root
+        rise = np.exp((root - 1) * times) / 2
+        fall = np.exp(-(root + 1) * times) / 2
+        cosh = rise + fall
+        sinh = (rise - fall) / root
         P = cosh * P0 + sinh * (2 * Q0 - P0)
         Q = cosh * Q0 + sinh * ((len(W) - 1) * P0 + Q0)
     return CommutatorMoments(times_power_of_two(P, 4 * p), times_power_of_two(Q, 4 * p))
@@ -155,14 +167,18 @@ def label_noise_rank_one_limit(beta: ArrayLike, X: ArrayLike) -> LabelNoiseLimit
     theta = checks.array("beta", beta, ndim=(1, 2))
     inputs = checks.array("X", X, shape=(None, len(theta)))
     theta = theta.reshape(len(theta), -1)
-    x, b = exponent(inputs) or 0, 2 * ((exponent(theta) or 0) // 2)
-    inputs, theta = times_power_of_two(inputs, -x), times_power_of_two(theta, -b)
+    x = exponent(inputs) or 0
+    b = 2 * ((exponent(theta) or 0) // 2)
+    inputs = times_power_of_two(inputs, -x)
+    theta = times_power_of_two(theta, -b)
     weight = np.linalg.norm(inputs) * np.sqrt(theta.shape[1])  # √(k tr A)
     if not weight:
         raise ValueError("X must not be zero: without data label noise moves nothing")
     U, s, Vt = scipy.linalg.svd(inputs @ theta, full_matrices=False)
     keep = s > s[0] * max(inputs.shape) * np.finfo(np.float64).eps
-    U, s, Vt = U[:, keep], s[keep], Vt[keep]
+    U = U[:, keep]
+    s = s[keep]
+    Vt = Vt[keep]
     second = np.sqrt(weight * s) / np.linalg.norm(inputs)
     W1 = np.linalg.pinv(inputs) @ (U * (s / second))
     values = np.linalg.svd(W1, compute_uv=False)
@@ -176,7 +192,7 @@ def label_noise_rank_one_limit(beta: ArrayLike, X: ArrayLike) -> LabelNoiseLimit
     )
 
 
-def _of(amount: float, growth: Any) -> Any:
+def _of(amount: float, growth: Number) -> Number:
     """Their product; nothing stays nothing, also where the growth is beyond float64."""
     return amount * growth if amount else np.zeros_like(growth)
 

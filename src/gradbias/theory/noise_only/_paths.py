@@ -58,9 +58,12 @@ def noise_only_paths(
     ends = checks.array("t", t, shape=(None,))
     if np.any(np.diff(ends, prepend=0.0) < 0):
         raise ValueError(f"t must increase from 0 or more, got {ends!r:.80}")
-    count, step = checks.integer("paths", paths, at_least=1), checks.number("step", step, above=0)
-    rng, now = generator(key, "noise_only_paths"), 0.0
-    states, found = np.tile(state, (count, 1, 1)), []
+    count = checks.integer("paths", paths, at_least=1)
+    step = checks.number("step", step, above=0)
+    rng = generator(key, "noise_only_paths")
+    now = 0.0
+    states = np.tile(state, (count, 1, 1))
+    found = []
     for end in ends:
         steps = int(np.ceil((end - now) / step * (1 - 1e-12)))
         if steps:
@@ -109,7 +112,8 @@ def _stepper(X: np.ndarray, h: float, scheme: str):
     if checks.one_of("scheme", scheme, SCHEMES) == "euler":
         return lambda S, dB: _euler(S, dB @ X)
     A = X.T @ X
-    half, last = scipy.linalg.expm(-h / 4 * A), np.exp(-h / 4 * np.trace(A))
+    half = scipy.linalg.expm(-h / 4 * A)
+    last = np.exp(-h / 4 * np.trace(A))
 
     def drifted(S: np.ndarray) -> np.ndarray:
         return np.concatenate([half @ S[:, :-1], last * S[:, -1:]], axis=1)
@@ -127,8 +131,10 @@ def _boost(S: np.ndarray, y: np.ndarray) -> np.ndarray:
     """e^{K(y)}S: by cosh and sinh of |y| in the plane of y and a, nothing across."""
     size = np.linalg.norm(y, axis=1)[:, None, None]
     unit = y[:, :, None] / np.where(size > 0, size, 1.0)
-    along, a = np.sum(unit * S[:, :-1], axis=1, keepdims=True), S[:, -1:]
+    along = np.sum(unit * S[:, :-1], axis=1, keepdims=True)
+    a = S[:, -1:]
     # cosh − 1 without cancellation.
-    bend, sinh = 2 * np.sinh(size / 2) ** 2, np.sinh(size)
+    bend = 2 * np.sinh(size / 2) ** 2
+    sinh = np.sinh(size)
     first = S[:, :-1] + unit * (bend * along + sinh * a)
     return np.concatenate([first, a + sinh * along + bend * a], axis=1)

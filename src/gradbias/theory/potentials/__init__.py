@@ -2,7 +2,7 @@
 
 from ._base import Potential
 from ._depth import DepthPotential, rank1_potential
-from ._dual import Limit
+from ._dual import PotentialLimit
 from ._entropy import HyperbolicEntropy, hyperbolic_entropy
 from ._spectral import (
     log_det_potential,
@@ -14,8 +14,8 @@ from ._spectral import (
 __all__ = [
     "DepthPotential",
     "HyperbolicEntropy",
-    "Limit",
     "Potential",
+    "PotentialLimit",
     "hyperbolic_entropy",
     "log_det_potential",
     "rank1_potential",

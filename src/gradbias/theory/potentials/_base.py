@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ._dual import Limit, solve
-from ._problem import Problem, squared_loss
+from .._problem import LeastSquares, least_squares
+from ._dual import PotentialLimit, solve
 
 STEP = 1e-5  # relative, of central differences: their error 1e-10 costs Newton nothing
 
@@ -49,8 +49,10 @@ class Potential:
         ):
             if not callable(function):
                 raise ValueError(f"{name} must be a function, got {function!r:.80}")
-        self._value, self._gradient = value, gradient
-        self._inverse_gradient, self._inverse_jacobian = inverse_gradient, inverse_jacobian
+        self._value = value
+        self._gradient = gradient
+        self._inverse_gradient = inverse_gradient
+        self._inverse_jacobian = inverse_jacobian
 
     def value(self, theta: ArrayLike) -> float:
         """V(θ)."""
@@ -79,12 +81,13 @@ class Potential:
 
     def bregman(self, a: ArrayLike, b: ArrayLike) -> float:
         """V(a) − V(b) − ⟨∇V(b), a − b⟩: how far `a` is from `b`, not symmetric."""
-        a, b = checks.array("a", a), checks.array("b", b)
+        a = checks.array("a", a)
+        b = checks.array("b", b)
         if a.shape != b.shape:
             raise ValueError(f"a and b must have one shape, got {a.shape} and {b.shape}")
         return self.value(a) - self.value(b) - float(np.sum(self.gradient(b) * (a - b)))
 
-    def limit(self, problem: Problem, theta0: ArrayLike | None = None) -> Limit:
+    def limit(self, problem: LeastSquares, theta0: ArrayLike | None = None) -> PotentialLimit:
         """The minimiser of the loss with the least divergence from `theta0`.
 
         Damped Newton for the dual: as many unknowns as the data have rank, times outputs. See
@@ -95,7 +98,7 @@ class Potential:
                 (d,), otherwise matrices (d, k).
             theta0: where the flow starts; None for the least point of the potential.
         """
-        squared_loss(problem)
+        least_squares(problem)
         shape = (problem.d,) if problem.k == 1 else (problem.d, problem.k)
         if theta0 is None:
             dual = np.zeros(shape)
@@ -103,4 +106,4 @@ class Potential:
             dual = self.gradient(problem.as_predictor(theta0).reshape(shape))
         found = solve(self, dual, problem.row_space, np.reshape(problem.min_norm, shape))
         theta = problem.at_edge(found.theta.reshape(problem.d, problem.k))
-        return Limit(theta, found.residual, found.steps)
+        return PotentialLimit(theta, found.residual, found.steps)

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
+from .._problem import LeastSquares
 from ._base import Potential
-from ._dual import Limit
-from ._problem import Problem, layers
+from ._dual import PotentialLimit
 from ._root import growth
 
 
@@ -17,7 +17,9 @@ class DepthPotential(Potential):
     """See `rank1_potential`, which makes it."""
 
     def __init__(self, theta0: np.ndarray, depth: float, gap: float):
-        self.theta0, self.depth, self.gap = theta0, depth, gap
+        self.theta0 = theta0
+        self.depth = depth
+        self.gap = gap
         rho = norm(theta0)
         self._tilt = theta0 * rho ** (1 / depth - 1) if rho else 0 * theta0
 
@@ -52,7 +54,7 @@ class DepthPotential(Potential):
         factor = (self.depth - 1) / square if square > 0 else 0.0
         return xi * (directions + factor * v1[..., None] * along)
 
-    def limit(self, problem: Problem, theta0: ArrayLike | None = None) -> Limit:
+    def limit(self, problem: LeastSquares, theta0: ArrayLike | None = None) -> PotentialLimit:
         if self.depth < math.inf:
             return super().limit(problem, theta0)
         raise ValueError(
@@ -99,7 +101,15 @@ def rank1_potential(theta0: ArrayLike, depth: int | float, gap: float = 0.0) -> 
             layers; may be `float("inf")`.
         gap: δ at the end; 0 for gradient flow.
     """
-    N, delta = layers(depth), checks.number("gap", gap)
+    N = checked_depth(depth)
+    delta = checks.number("gap", gap)
     if math.isinf(N) and delta <= -1:
         raise ValueError(f"gap must be greater than -1 when depth is infinite, got {delta}")
     return DepthPotential(checks.array("theta0", theta0, ndim=(1,)), N, delta)
+
+
+def checked_depth(depth: float, finite: bool = False) -> float:
+    """The number of factors: a whole number of at least 1 or, unless refused, infinity."""
+    if not finite and isinstance(depth, (float, np.floating)) and depth == float("inf"):
+        return float("inf")
+    return float(checks.integer("depth", depth, at_least=1))

@@ -15,12 +15,14 @@ from ...numerics.linalg import norm
 
 EPS = np.finfo(np.float64).eps
 STEPS = 400
-NEAR, PATIENCE = 1e-6, 8  # steps without progress that end the search once the residual is small
+# steps without progress that end the search once the residual is small
+NEAR = 1e-6
+PATIENCE = 8
 TRIALS = 200
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Limit:
+class PotentialLimit:
     """Where a mirror flow ends.
 
     Attributes:
@@ -56,7 +58,9 @@ class _Dual:
     """F and its Jacobian, with θ and z flattened."""
 
     def __init__(self, mirror: Mirror, dual: np.ndarray, basis: np.ndarray, target: np.ndarray):
-        self.mirror, self.shape, self.z0 = mirror, dual.shape, dual.ravel()
+        self.mirror = mirror
+        self.shape = dual.shape
+        self.z0 = dual.ravel()
         outputs = dual.size // len(dual)
         self.basis = np.kron(basis, np.eye(outputs)) if outputs > 1 else basis
         self.goal = self.basis.T @ target.ravel()
@@ -85,7 +89,8 @@ class _Dual:
 
     def direction(self, nu: np.ndarray, error: np.ndarray) -> np.ndarray:
         """−J⁻¹F; J is symmetric, and where it is singular up to rounding F decides."""
-        z, m = (self.z0 + self.basis @ nu).reshape(self.shape), len(nu)
+        z = (self.z0 + self.basis @ nu).reshape(self.shape)
+        m = len(nu)
         columns = self.mirror.inverse_jacobian(z, self.basis.reshape(*self.shape, m))
         J = self.basis.T @ columns.reshape(-1, m)
         values, vectors = scipy.linalg.eigh((J + J.T) / 2)
@@ -93,7 +98,9 @@ class _Dual:
         return -vectors @ ((vectors.T @ error) / np.maximum(values, floor))
 
 
-def solve(mirror: Mirror, dual: np.ndarray, basis: np.ndarray, target: np.ndarray) -> Limit:
+def solve(
+    mirror: Mirror, dual: np.ndarray, basis: np.ndarray, target: np.ndarray
+) -> PotentialLimit:
     """The predictor with `dual` plus something in the span of `basis` that fits there.
 
     Args:
@@ -106,7 +113,9 @@ def solve(mirror: Mirror, dual: np.ndarray, basis: np.ndarray, target: np.ndarra
     with np.errstate(all="ignore"):
         nu, error = problem.start(target.reshape(dual.shape))
         best = nu
-        least, waited, steps = norm(error), 0, 0
+        least = norm(error)
+        waited = 0
+        steps = 0
         while steps < STEPS and least > EPS * problem.scale and waited <= PATIENCE:
             steps += 1
             before = nu
@@ -116,8 +125,9 @@ def solve(mirror: Mirror, dual: np.ndarray, basis: np.ndarray, target: np.ndarra
             size = norm(error)
             waited = 0 if size < 0.9 * least or least > NEAR * problem.scale else waited + 1
             if size < least:
-                best, least = nu, size
-        return Limit(problem.predictor(best), least / problem.scale, steps)
+                best = nu
+                least = size
+        return PotentialLimit(problem.predictor(best), least / problem.scale, steps)
 
 
 def _searched(
@@ -128,8 +138,11 @@ def _searched(
     The slope rises from negative to positive. Up to its zero the convex function falls; a little
     further is fine if the error itself falls.
     """
-    slope, size = float(direction @ error), norm(error)
-    low, high, length = 0.0, np.inf, 1.0
+    slope = float(direction @ error)
+    size = norm(error)
+    low = 0.0
+    high = np.inf
+    length = 1.0
     for _ in range(TRIALS):
         trial = nu + length * direction
         moved = problem.error(trial)

@@ -13,12 +13,14 @@ class HyperbolicEntropy(Potential):
     """See `hyperbolic_entropy`, which makes it."""
 
     def __init__(self, alpha: np.ndarray, theta0: np.ndarray | None):
-        self.alpha, self.theta0 = alpha, theta0
+        self.alpha = alpha
+        self.theta0 = theta0
         self._square = alpha * alpha
         self._tilt = np.zeros(()) if theta0 is None else np.arcsinh(theta0 / (2 * self._square))
 
     def __repr__(self) -> str:
-        low, high = float(np.min(self.alpha)), float(np.max(self.alpha))
+        low = float(np.min(self.alpha))
+        high = float(np.max(self.alpha))
         words = f"{low:g}" if low == high else f"{low:g}…{high:g}"
         return f"HyperbolicEntropy(alpha={words}{'' if self.theta0 is None else ', tilted'})"
 

@@ -103,5 +103,6 @@ def newton(
         turned = step * last < 0 and abs(step) > abs(last) / 2
         if turned or abs(step) <= EPS * abs(x):
             break
-        x, last = x + step, step
+        x = x + step
+        last = step
     return x, abs(math.expm1(equation(x)[0] - T))

@@ -1,6 +1,6 @@
 """The potentials of two-layer nets that start at $I_γ$."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
+from .._problem import LeastSquares
 from ..spectral import SpectralLimit, asinh_ratio, spectral_limit
-from ..spectral._problem import full_rank
 from ..spectral._scalars import above, divergence_from_zero, slope
-from ..spectral._svd import matrix, positive, svd
+from ..spectral._svd import full_rank, matrix, positive, svd
 from ._base import Potential
-from ._problem import Problem
 
 
 class SpectralScalarPotential(Potential):
@@ -48,7 +47,7 @@ class SpectralScalarPotential(Potential):
             return divergence_from_zero(norm(_vector("a", a)), self.gamma)
         return super().bregman(a, b)
 
-    def _stretch(self, dual: np.ndarray) -> Any:
+    def _stretch(self, dual: np.ndarray) -> float:
         """√(|y|² + 2γ)."""
         return np.hypot(norm(dual), np.sqrt(2 * self.gamma))
 
@@ -75,7 +74,7 @@ class SingularValuePotential(Potential):
     def inverse_jacobian(self, dual: np.ndarray, directions: np.ndarray) -> np.ndarray:
         return (2 * self.gamma * np.cosh(2 * dual))[..., None] * directions
 
-    def limit(self, problem: Problem, theta0: ArrayLike | None = None):
+    def limit(self, problem: LeastSquares, theta0: ArrayLike | None = None):
         raise ValueError(
             "the singular-value potential has no limit of its own: singular vectors turn, so its "
             "mirror flow is not autonomous. Use spectral_limit(problem, gamma)"
@@ -163,7 +162,7 @@ class LogDetPotential:
         energy = np.sum(theta * np.linalg.solve(gram, theta)) + np.trace(gram)
         return float(energy / 2 - self.gamma * logdet)
 
-    def limit(self, problem: Problem) -> SpectralLimit:
+    def limit(self, problem: LeastSquares) -> SpectralLimit:
         """The interpolator of least Φ, where gradient flow from $I_γ$ ends."""
         return spectral_limit(problem, self.gamma)
 

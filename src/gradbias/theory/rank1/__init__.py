@@ -1,10 +1,10 @@
 """Rank-1 and balanced linear nets: where GD, SGD and the flow end, and their SDE."""
 
-from ._any_start import rank1_limit
-from ._balanced_limit import balanced_limit
+from ._any_start import Rank1Limit, rank1_limit
+from ._balanced_limit import BalancedLimit, balanced_limit
 from ._embedding import deep_from_rank1, rank1_from_deep
 from ._finite_step import gd_gap, modified_loss, modified_velocity
-from ._noise_term import alleviation_speed, alleviation_terms
+from ._noise_term import Alleviation, alleviation_speed, alleviation_terms
 from ._sde import balanced_sde, sde_coefficients
 from ._sgd_limit import sgd_limit
 from ._velocities import (
@@ -19,6 +19,9 @@ from ._velocities import (
 )
 
 __all__ = [
+    "Alleviation",
+    "BalancedLimit",
+    "Rank1Limit",
     "alleviation_speed",
     "alleviation_terms",
     "balanced_limit",

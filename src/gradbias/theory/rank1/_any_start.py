@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
+from .._problem import LeastSquares, one_output, project, singular_basis
 from .._units import PARAMETER, PREDICTOR, homogeneous
-from ..potentials._problem import Problem, one_output, seen, split
 from ..potentials._root import newton
 from ._sign_crossing import Crossing, follow
 
@@ -64,7 +64,7 @@ def rank1_params(params: Mapping[str, ArrayLike], d: int | None = None) -> Rank1
 
 
 @homogeneous({"theta": PREDICTOR, "square": 2 * PARAMETER, "distance": PREDICTOR})
-def rank1_limit(problem: Problem, params: Mapping[str, ArrayLike]) -> Rank1Limit:
+def rank1_limit(problem: LeastSquares, params: Mapping[str, ArrayLike]) -> Rank1Limit:
     r"""The predictor that gradient flow on a rank-1 net converges to, from any start.
 
     M solves $\Xi(M)^2\,(M - \|P_N v_1(0)\|^2) = \|\theta^+\|^2$, with $P_N$ the projection off the
@@ -79,8 +79,9 @@ def rank1_limit(problem: Problem, params: Mapping[str, ArrayLike]) -> Rank1Limit
         params: v1, u and v of a `Rank1` net.
     """
     one_output(problem, "rank1_limit")
-    start, view = rank1_params(params, problem.d), seen(problem)
-    inside, outside = split(view.basis, start.v1)
+    start = rank1_params(params, problem.d)
+    view = singular_basis(problem)
+    inside, outside = project(view.basis, start.v1)
     way = follow(view, inside, start.u, start.v)
     target = np.reshape(problem.min_norm, problem.d)
     if way.saddle:

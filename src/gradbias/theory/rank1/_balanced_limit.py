@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...numerics.linalg import norm
+from .._problem import LeastSquares, one_output, predictor, project
 from .._units import own_units
-from ..potentials._problem import Problem, layers, one_output, predictor, split
+from ..potentials._depth import checked_depth
 from ..potentials._root import growth
 
 # What is left of a projection or an angle that is zero in exact arithmetic.
@@ -38,7 +39,7 @@ class BalancedLimit:
 
 
 def balanced_limit(
-    problem: Problem, theta0: ArrayLike, depth: int | float, gap: float = 0.0
+    problem: LeastSquares, theta0: ArrayLike, depth: int | float, gap: float = 0.0
 ) -> BalancedLimit:
     r"""The predictor that gradient flow on a balanced net of one output converges to.
 
@@ -60,22 +61,26 @@ def balanced_limit(
             to otherwise (`gd_gap`). It does nothing when depth is 1.
     """
     one_output(problem, "balanced_limit")
-    N, delta = layers(depth), checks.number("gap", gap)
-    start, target = predictor("theta0", theta0, problem), np.reshape(problem.min_norm, problem.d)
-    rho, t = norm(start), norm(target)
+    N = checked_depth(depth)
+    delta = checks.number("gap", gap)
+    start = predictor("theta0", theta0, problem)
+    target = np.reshape(problem.min_norm, problem.d)
+    rho = norm(start)
+    t = norm(target)
     if rho == 0:  # layers that are all zero stay so; one layer is just least squares
         if N == 1:
             return _ended(problem, target, 0.0, 0.0, t, gap)
         return _ended(problem, 0 * target, 0.0, t, 0.0, gap)
     if not math.isfinite(rho):
         raise ValueError("theta0 must have a norm within the range of float64, got one beyond it")
-    inside, outside = split(problem.row_space, start / rho)
+    inside, outside = project(problem.row_space, start / rho)
     if N == 1:  # least squares: what the data do not see stays, and there is no gap
         theta = target + rho * outside
         return _ended(problem, theta, 0.0, rho * norm(outside), norm(theta), gap)
     if _on_stable_line(problem, start / rho, target, norm(outside)):
         return _ended(problem, 0 * target, 0.0, t, 0.0, gap)
-    kappa, scaled = norm(outside), _in_units_of_start(delta, rho, N)
+    kappa = norm(outside)
+    scaled = _in_units_of_start(delta, rho, N)
     T = 2 * (math.log(t) - math.log(rho)) if t > 0 else -math.inf
     root = growth(N - 1, float(inside @ inside) + scaled, scaled - kappa**2, T)
     if root.z == math.inf:
@@ -112,7 +117,7 @@ def _layer_norm(N: float, rho: float, z: float) -> float:
 
 
 def _ended(
-    problem: Problem, theta: np.ndarray, residual: float, distance: float, s: float, gap: float
+    problem: LeastSquares, theta: np.ndarray, residual: float, distance: float, s: float, gap: float
 ) -> BalancedLimit:
     at_zero = not theta.any() and bool(np.any(problem.min_norm))
     return BalancedLimit(
@@ -121,7 +126,7 @@ def _ended(
 
 
 def _on_stable_line(
-    problem: Problem, direction: np.ndarray, target: np.ndarray, outside: float
+    problem: LeastSquares, direction: np.ndarray, target: np.ndarray, outside: float
 ) -> bool:
     """Is θ0 = −aθ⁺ with θ⁺ an eigenvector of the curvature? Then θ keeps to the line, up to 0."""
     t = norm(target)

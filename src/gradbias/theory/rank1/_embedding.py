@@ -40,9 +40,12 @@ def deep_from_rank1(
     columns = [v1, *v]
     result: Params = {}
     for k, (unit, row) in enumerate(zip(chosen, u, strict=True)):
-        first, second = np.zeros((len(columns[k]), size)), np.zeros((size, width))
-        first[:, unit], second[unit] = columns[k], row
-        result[f"W{2 * k + 1}"], result[f"W{2 * k + 2}"] = first, second
+        first = np.zeros((len(columns[k]), size))
+        second = np.zeros((size, width))
+        first[:, unit] = columns[k]
+        second[unit] = row
+        result[f"W{2 * k + 1}"] = first
+        result[f"W{2 * k + 2}"] = second
     result[f"W{2 * pairs + 1}"] = columns[-1][:, None]
     return result
 
@@ -61,7 +64,8 @@ def rank1_from_deep(params: Mapping[str, ArrayLike]) -> Params:
     W = [checks.array(f"params['W{i}']", params[f"W{i}"], ndim=(2,)) for i in range(1, count + 1)]
     if W[-1].shape[1] != 1:
         raise ValueError(f"params must have one output, got W{count} of shape {W[-1].shape}")
-    columns, rows = [], []
+    columns = []
+    rows = []
     for k in range(0, count - 1, 2):
         unit = _one_unit(k + 1, W[k], W[k + 1])
         columns.append(W[k][:, unit])

@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._problem import LeastSquares, least_squares, one_output, singular_basis
 from .._units import LOSS, PARAMETER, PREDICTOR, TIME, homogeneous
-from ..potentials._problem import Problem, one_output, seen, squared_loss
-from ._gap import Moments, final_gap
+from ._gap import GradientMoments, final_gap
 
 Params = dict[str, np.ndarray]
 TINY = 1e-30  # of a complex step: its square is lost in rounding, so the derivative is exact
 
 
 @homogeneous(2 * PARAMETER, by="theta0", theta0=PREDICTOR, lr=TIME)
-def gd_gap(problem: Problem, theta0: ArrayLike, depth: int, lr: float) -> float:
+def gd_gap(problem: LeastSquares, theta0: ArrayLike, depth: int, lr: float) -> float:
     r"""δ∞ = ‖v1‖² − s² of gradient descent from a balanced start, to first order in lr.
 
     $\dot\delta = \mathrm{lr}\,\xi^2\,[\|g\|^2 - (v_1\cdot g)^2/s^2]$ along gradient flow, with g
@@ -30,17 +30,17 @@ def gd_gap(problem: Problem, theta0: ArrayLike, depth: int, lr: float) -> float:
         lr: the learning rate.
     """
     one_output(problem, "gd_gap")
-    view = seen(problem)
+    view = singular_basis(problem)
 
-    def moments(error: np.ndarray, a: np.ndarray) -> Moments:
+    def moments(error: np.ndarray, a: np.ndarray) -> GradientMoments:
         g = view.curvature * error
-        return Moments(float(g @ g), float(a @ g) ** 2)
+        return GradientMoments(float(g @ g), float(a @ g) ** 2)
 
     return final_gap(problem, view, theta0, depth, lr, moments)
 
 
 @homogeneous(LOSS, lr=TIME)
-def modified_loss(problem: Problem, params: Mapping[str, ArrayLike], lr: float) -> float:
+def modified_loss(problem: LeastSquares, params: Mapping[str, ArrayLike], lr: float) -> float:
     r"""$L + \tfrac{\mathrm{lr}}{4}\|\nabla L\|^2$, whose flow gradient descent follows.
 
     k steps of size lr are at time k·lr of that flow, up to an error of lr² where the flow of L
@@ -51,13 +51,14 @@ def modified_loss(problem: Problem, params: Mapping[str, ArrayLike], lr: float) 
         params: of a Rank1 (v1, u, v), TwoLayer or Deep (W1, W2, …) or Diagonal net (u, v).
         lr: the learning rate.
     """
-    point, lr = _point(problem, params), checks.number("lr", lr, at_least=0)
+    point = _point(problem, params)
+    lr = checks.number("lr", lr, at_least=0)
     square = sum(float(np.sum(g * g)) for g in _gradient(problem, point).values())
     return float(problem.loss(_predictor(point))) + lr / 4 * square
 
 
 @homogeneous(PARAMETER - TIME, lr=TIME)
-def modified_velocity(problem: Problem, params: Mapping[str, ArrayLike], lr: float) -> Params:
+def modified_velocity(problem: LeastSquares, params: Mapping[str, ArrayLike], lr: float) -> Params:
     r"""$-\nabla L - \tfrac{\mathrm{lr}}{2}\nabla^2 L\,\nabla L$: the flow of `modified_loss`.
 
     Args:
@@ -68,7 +69,8 @@ def modified_velocity(problem: Problem, params: Mapping[str, ArrayLike], lr: flo
     Returns:
         The velocity of every parameter.
     """
-    point, lr = _point(problem, params), checks.number("lr", lr, at_least=0)
+    point = _point(problem, params)
+    lr = checks.number("lr", lr, at_least=0)
     g = _gradient(problem, point)
     longest = max(float(np.max(np.abs(x), initial=0.0)) for x in g.values()) or 1.0
     step = TINY / longest
@@ -76,8 +78,8 @@ def modified_velocity(problem: Problem, params: Mapping[str, ArrayLike], lr: flo
     return {name: -(g[name] + lr / 2 * (moved[name].imag / step)) for name in g}
 
 
-def _point(problem: Problem, params: Mapping[str, ArrayLike]) -> Params:
-    squared_loss(problem)
+def _point(problem: LeastSquares, params: Mapping[str, ArrayLike]) -> Params:
+    least_squares(problem)
     if not isinstance(params, Mapping):
         raise ValueError(f"params must be a dict of arrays by name, got {type(params).__name__}")
     point = {name: checks.array(f"params[{name!r}]", x) for name, x in params.items()}
@@ -117,13 +119,14 @@ def _product(factors: list[np.ndarray]) -> np.ndarray:
     return result
 
 
-def _gradient(problem: Problem, point: Params) -> Params:
+def _gradient(problem: LeastSquares, point: Params) -> Params:
     """The gradient in the parameters; analytic, so that it takes complex ones."""
     G: Any = problem.theta_gradient(_predictor(point))
     if set(point) == {"u", "v"}:
         return {"u": 2 * point["u"] * G[:, 0], "v": -2 * point["v"] * G[:, 0]}
     factors = _factors(point)
-    before, after = [np.eye(len(G))], [np.eye(G.shape[1])]
+    before = [np.eye(len(G))]
+    after = [np.eye(G.shape[1])]
     for factor in factors[:-1]:
         before.append(before[-1] @ factor)
     for factor in factors[:0:-1]:

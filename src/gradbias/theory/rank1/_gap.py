@@ -19,7 +19,8 @@ from scipy.integrate import DOP853, Radau
 from ...numerics import checks
 from ...numerics.evaluations import Exhausted, limited
 from ...numerics.linalg import norm
-from ..potentials._problem import Problem, Seen, layers, predictor, split
+from .._problem import LeastSquares, SingularBasis, predictor, project
+from ..potentials._depth import checked_depth
 from ._balanced_limit import balanced_limit
 
 RTOL = 1e-8
@@ -30,7 +31,7 @@ STEPS = 10_000
 EVALUATIONS = 1_000_000
 
 
-class Moments(NamedTuple):
+class GradientMoments(NamedTuple):
     """E‖g‖² and E(w·g)² of the gradient g in the predictor."""
 
     square: float
@@ -38,7 +39,7 @@ class Moments(NamedTuple):
 
 
 # From the error Pθ − θ*, and Pw, both in the singular basis of the data.
-MomentsOf = Callable[[np.ndarray, np.ndarray], Moments]
+MomentsOf = Callable[[np.ndarray, np.ndarray], GradientMoments]
 
 
 class BalancedFlow:
@@ -51,8 +52,9 @@ class BalancedFlow:
         depth: N, finite, at least 2.
     """
 
-    def __init__(self, view: Seen, inside: np.ndarray, outside: float, depth: float):
-        self.view, self.m = view, depth - 1
+    def __init__(self, view: SingularBasis, inside: np.ndarray, outside: float, depth: float):
+        self.view = view
+        self.m = depth - 1
         self.rho = math.hypot(norm(inside), outside)
         self.start = inside / self.rho
         self.kappa = outside / self.rho
@@ -64,7 +66,7 @@ class BalancedFlow:
 
     def error(self, a: np.ndarray) -> np.ndarray:
         """Pθ − θ*."""
-        return self.rho * self.outer(a)[1] * a - self.view.target
+        return self.rho * self.outer(a)[1] * a - self.view.minimiser
 
     def stiffness(self, a: np.ndarray) -> np.ndarray:
         """The derivative of the gradient Λ(Pθ − θ*) in a, (r, r)."""
@@ -79,19 +81,25 @@ class BalancedFlow:
 
 
 def final_gap(
-    problem: Problem, view: Seen, theta0: ArrayLike, depth: int, lr: float, moments: MomentsOf
+    problem: LeastSquares,
+    view: SingularBasis,
+    theta0: ArrayLike,
+    depth: int,
+    lr: float,
+    moments: MomentsOf,
 ) -> float:
     """δ∞ from a balanced start, to first order in lr.
 
     Args:
         problem: with one output.
-        view: `seen(problem)`.
+        view: `singular_basis(problem)`.
         theta0: the predictor of the start.
         depth: N, finite.
         lr: the learning rate.
         moments: of the gradient in the predictor, along the flow.
     """
-    N, lr = layers(depth, finite=True), checks.number("lr", lr, at_least=0)
+    N = checked_depth(depth, finite=True)
+    lr = checks.number("lr", lr, at_least=0)
     start = predictor("theta0", theta0, problem)
     if not start.any():
         raise ValueError("theta0 must not be zero: balanced layers are then all zero, a saddle")
@@ -99,18 +107,19 @@ def final_gap(
         return 0.0
     if balanced_limit(problem, start, depth).saddle:
         raise ValueError("theta0 must not lie on the line from which gradient flow runs into 0")
-    inside, outside = split(view.basis, start)
+    inside, outside = project(view.basis, start)
     return lr * _summed(BalancedFlow(view, inside, norm(outside), N), moments)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # in trial steps, which are then made shorter
 def _summed(flow: BalancedFlow, moments: MomentsOf) -> float:
     """δ∞/lr: what the steps add to the gap, summed along the flow."""
-    curvature, r = flow.view.curvature, len(flow.start)
+    curvature = flow.view.curvature
+    r = len(flow.start)
     if r == 0:  # nothing moves
         return 0.0
     # Errors, gradients and time in units of the largest there can be: atol then has a meaning.
-    unit = max(flow.rho, norm(flow.view.target))
+    unit = max(flow.rho, norm(flow.view.minimiser))
     steepest = float(np.max(curvature)) * unit
     if not SMALL < steepest < 1 / SMALL:
         raise ValueError(
@@ -120,7 +129,8 @@ def _summed(flow: BalancedFlow, moments: MomentsOf) -> float:
 
     def velocity(time: float, state: np.ndarray) -> np.ndarray:
         a = state[:r]
-        error, (square, xi) = flow.error(a), flow.outer(a)
+        error = flow.error(a)
+        square, xi = flow.outer(a)
         moment = moments(error, a)
         along = moment.along / square if square > 0 else 0.0
         drift = flow.rho / unit * xi * ((moment.square - along) / steepest**2)
@@ -132,7 +142,8 @@ def _summed(flow: BalancedFlow, moments: MomentsOf) -> float:
         result[:r, :r] = -flow.stiffness(state[:r]) / steepest
         return result
 
-    start, rate = np.append(flow.start, 0.0), limited(velocity, EVALUATIONS)
+    start = np.append(flow.start, 0.0)
+    rate = limited(velocity, EVALUATIONS)
     stiff = (flow.m + 1) * np.max(curvature) > STIFF * np.min(curvature)
     if stiff:
         solver: Any = Radau(rate, 0.0, start, np.inf, rtol=RTOL, atol=RTOL, jac=jacobian)

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from ...numerics import checks
 from ...problems import Regression
+from .._problem import finite_data, one_output
 from .._units import INPUT, LABEL, PARAMETER, PREDICTOR, TIME, WEIGHT, Degree, homogeneous
-from ..potentials._problem import one_output
 from ._velocities import depth_exponents, time_warp
 
 Form = Literal["corrected", "printed"]
@@ -60,7 +60,7 @@ def alleviation_terms(
     theta: ArrayLike,
     depth: int | float,
     lr: float,
-    batch: int = 1,
+    batch_size: int = 1,
     form: Form = "corrected",
     clock: Clock = "t",
 ) -> Alleviation:
@@ -76,19 +76,19 @@ def alleviation_terms(
         theta: (saves, d) the predictor at these times; dense enough for the trapezoidal rule.
         depth: N, the number of factors, 2L − 1 for a rank-1 net; may be `float("inf")`.
         lr: the learning rate.
-        batch: b, rows in a step.
+        batch_size: b, rows in a step.
         form: "corrected", or "printed" for the exponent of the paper.
         clock: which time to integrate in.
     """
     one_output(problem, "alleviation_terms")
-    if not isinstance(problem, Regression):
-        raise ValueError(f"problem must be a Regression, got {type(problem).__name__}")
+    finite_data(problem, "alleviation_terms")
     times = checks.array("t", t, shape=(None,))
     if len(times) == 0 or np.any(np.diff(times) < 0):
         raise ValueError(f"t must increase and not be empty, got {times!r:.80}")
     path = checks.array("theta", theta, shape=(len(times), problem.d))
     lam = depth_exponents(depth).lam
-    rate = checks.number("lr", lr, at_least=0) / checks.integer("batch", batch, at_least=1)
+    rate = checks.number("lr", lr, at_least=0)
+    rate /= checks.integer("batch_size", batch_size, at_least=1)
     power = _power(lam, form, clock)
     speed = alleviation_speed(problem, path, power)
     if clock == "tau":

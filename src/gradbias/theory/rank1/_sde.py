@@ -14,8 +14,9 @@ from ...noise import Minibatch
 from ...numerics import checks
 from ...numerics.linalg import norm
 from ...problems import Regression
+from .._problem import finite_data, one_output, predictor
 from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
-from ..potentials._problem import layers, one_output, predictor
+from ..potentials._depth import checked_depth
 from ._any_start import Rank1Params, rank1_params
 
 # dB has the unit of √t.
@@ -49,7 +50,7 @@ def sde_coefficients(
     problem: Regression,
     params: Mapping[str, ArrayLike],
     lr: float,
-    batch: int,
+    batch_size: int,
     noise: Literal["isotropic", "sampling"] = "isotropic",
     replace: bool = False,
 ) -> SdeCoefficients:
@@ -65,7 +66,7 @@ def sde_coefficients(
         problem: Regression with k = 1; its weight is 1/n in the paper.
         params: v1, u and v of a `Rank1` net.
         lr: the learning rate.
-        batch: b, rows in a step.
+        batch_size: b, rows in a step.
         noise: "isotropic" gives every residual the same noise, of variance mean(r²)/(nb), as the
             paper does; "sampling" is the covariance of minibatches.
         replace: for "sampling": may a row be drawn twice?
@@ -73,7 +74,7 @@ def sde_coefficients(
     data = _regression(problem, "sde_coefficients")
     net = rank1_params(params, data.d)
     found = _products(net)
-    slope, G = _gradient(data, found.xi * net.v1, lr, batch, noise, replace)
+    slope, G = _gradient(data, found.xi * net.v1, lr, batch_size, noise, replace)
 
     def pulled(vectors: np.ndarray) -> np.ndarray:
         return found.xi**2 * vectors + found.phi * np.multiply.outer(net.v1, net.v1 @ vectors)
@@ -96,7 +97,7 @@ class BalancedSde(NamedTuple):
 
 @homogeneous(_DEGREES, by="theta", theta=PREDICTOR, lr=TIME)
 def balanced_sde(
-    problem: Regression, theta: ArrayLike, depth: int, lr: float, batch: int = 1
+    problem: Regression, theta: ArrayLike, depth: int, lr: float, batch_size: int = 1
 ) -> BalancedSde:
     r"""Lemma 3 in closed form: the equation of SGD at an instant when the net is balanced.
 
@@ -110,15 +111,17 @@ def balanced_sde(
         theta: (d,), not zero.
         depth: N, the number of factors; 2L − 1 for a rank-1 net of L layers.
         lr: the learning rate.
-        batch: b, rows in a step.
+        batch_size: b, rows in a step.
     """
     data = _regression(problem, "balanced_sde")
-    N, point = layers(depth, finite=True), predictor("theta", theta, data)
+    N = checked_depth(depth, finite=True)
+    point = predictor("theta", theta, data)
     size = norm(point)
     if size == 0:
         raise ValueError("theta must not be zero: balanced layers are then all zero, a saddle")
-    slope, G = _gradient(data, point, lr, batch, "isotropic", False)
-    unit, scale = point / size, size ** (2 - 2 / N)
+    slope, G = _gradient(data, point, lr, batch_size, "isotropic", False)
+    unit = point / size
+    scale = size ** (2 - 2 / N)
 
     def pulled(vectors: np.ndarray) -> np.ndarray:
         return scale * (vectors + (N - 1) * np.multiply.outer(unit, unit @ vectors))
@@ -132,19 +135,20 @@ def balanced_sde(
 
 def _regression(problem: Regression, what: str) -> Regression:
     one_output(problem, what)
-    if not isinstance(problem, Regression):
-        raise ValueError(f"problem must be a Regression, got {type(problem).__name__}")
-    return problem
+    return finite_data(problem, what)
 
 
 def _gradient(
-    problem: Regression, theta: np.ndarray, lr: float, batch: int, noise: str, replace: bool
+    problem: Regression, theta: np.ndarray, lr: float, batch_size: int, noise: str, replace: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """∇L in the predictor (d,), and √lr times a root (d, n) of the covariance of its noise."""
     lr = checks.number("lr", lr, above=0)
-    X, weight = np.asarray(problem.X), float(problem.weight)
+    X = np.asarray(problem.X)
+    weight = float(problem.weight)
     residual = X @ theta - np.ravel(problem.labels)
-    root = _root(residual, batch, checks.one_of("noise", noise, ("isotropic", "sampling")), replace)
+    root = _root(
+        residual, batch_size, checks.one_of("noise", noise, ("isotropic", "sampling")), replace
+    )
     return 2 * weight * (X.T @ residual), np.sqrt(lr) * 2 * weight * problem.n * (X.T @ root)
 
 
@@ -172,15 +176,15 @@ def _products(net: Rank1Params) -> _Products:
     return _Products(xi, rest, float((rest**2) @ norms), psi)
 
 
-def _root(residual: np.ndarray, batch: int, noise: str, replace: bool) -> np.ndarray:
+def _root(residual: np.ndarray, batch_size: int, noise: str, replace: bool) -> np.ndarray:
     """K^½, (n, n), of the noise of the mean residual vector."""
     n = len(residual)
-    b = checks.integer("batch", batch, at_least=1)
+    b = checks.integer("batch_size", batch_size, at_least=1)
     if noise == "isotropic":
         return np.sqrt(float(residual @ residual) / n / (n * b)) * np.eye(n)
     law = Minibatch(b, replace)
     if not replace and b > n:
-        raise ValueError(f"batch must be at most the {n} samples without replacement, got {b}")
+        raise ValueError(f"batch_size must be at most the {n} samples without replacement, got {b}")
     variance = float(law.compact_moments(n)[0])
     # Cov = a/n²·(D − rrᵀ/n) with D = diag(r²): its root from D^½(I − 11ᵀ/n).
     centred = np.eye(n) - 1 / n

@@ -5,10 +5,10 @@ from numpy.typing import ArrayLike
 
 from ...noise import Minibatch
 from ...problems import Regression
+from .._problem import SingularBasis, finite_data, one_output, singular_basis
 from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
-from ..potentials._problem import Seen, one_output, seen
 from ._balanced_limit import BalancedLimit, balanced_limit
-from ._gap import Moments, MomentsOf, final_gap
+from ._gap import GradientMoments, MomentsOf, final_gap
 
 FITS = 1e-20  # of the loss at zero: a least loss below this is rounding
 
@@ -24,7 +24,7 @@ def sgd_limit(
     theta0: ArrayLike,
     depth: int,
     lr: float,
-    batch: int,
+    batch_size: int,
     replace: bool = False,
 ) -> BalancedLimit:
     r"""The end of SGD on a balanced net, in the mean over its draws, without running it.
@@ -40,16 +40,12 @@ def sgd_limit(
         theta0: (d,) or (d, 1), the predictor of the balanced start; not zero.
         depth: N, the number of factors; 2L − 1 for a rank-1 net of L layers.
         lr: the learning rate.
-        batch: b, how many rows a step sees; all of them is gradient descent.
+        batch_size: b, how many rows a step sees; all of them is gradient descent.
         replace: may a row be drawn twice?
     """
     one_output(problem, "sgd_limit")
-    if not isinstance(problem, Regression):
-        raise ValueError(
-            f"problem must be a Regression for sgd_limit, got {type(problem).__name__}: fresh "
-            "samples have noise of their own for ever"
-        )
-    noise = Minibatch(batch, replace)
+    finite_data(problem, "sgd_limit")
+    noise = Minibatch(batch_size, replace)
     noise.check(problem, None)
     variance = float(noise.compact_moments(problem.n)[0])
     if variance > 0 and problem.min_loss > FITS * float(problem.loss(np.zeros(problem.d))):
@@ -58,23 +54,26 @@ def sgd_limit(
             f"{problem.min_loss:.3g}: the noise of minibatches does not vanish there, and SGD "
             "does not converge"
         )
-    view = seen(problem)
+    view = singular_basis(problem)
     moments = minibatch_moments(problem, view, variance)
     gap = final_gap(problem, view, theta0, depth, lr, moments)
     return balanced_limit(problem, theta0, depth, gap)
 
 
-def minibatch_moments(problem: Regression, view: Seen, variance: float) -> MomentsOf:
+def minibatch_moments(problem: Regression, view: SingularBasis, variance: float) -> MomentsOf:
     """Second moments of a gradient whose samples have weights of Cov = variance·(I − 11ᵀ/n)."""
-    X, n = np.asarray(problem.X), problem.n
-    rows, lengths = X @ view.basis, np.sum(X * X, axis=1)
+    X = np.asarray(problem.X)
+    n = problem.n
+    rows = X @ view.basis
+    lengths = np.sum(X * X, axis=1)
     double = 2 * float(problem.weight)
 
-    def moments(error: np.ndarray, a: np.ndarray) -> Moments:
-        g, single = view.curvature * error, double * (rows @ error)
+    def moments(error: np.ndarray, a: np.ndarray) -> GradientMoments:
+        g = view.curvature * error
+        single = double * (rows @ error)
         squares = float(lengths @ single**2), float(np.sum((single * (rows @ a)) ** 2))
         mean = float(g @ g), float(a @ g) ** 2
         total, along = (m + variance * (s - m / n) for m, s in zip(mean, squares, strict=True))
-        return Moments(total, along)
+        return GradientMoments(total, along)
 
     return moments

@@ -12,12 +12,14 @@ import scipy.linalg
 from scipy.integrate import DOP853, OdeSolver, Radau
 
 from ...numerics.evaluations import Exhausted, limited
-from ..potentials._problem import Seen
+from .._problem import SingularBasis
 
 STEPS = 2000  # a hundred are usual
 EVALUATIONS = 100_000  # a few thousand are usual
 RTOL = 1e-12
-REST, SETTLED = 1e-8, 20  # at rest: θ has shrunk by that, and shrinks in as many steps more
+# at rest: θ has shrunk by that, and shrinks in as many steps more
+REST = 1e-8
+SETTLED = 20
 
 
 class Crossing(NamedTuple):
@@ -39,8 +41,17 @@ class Crossing(NamedTuple):
 class ReducedFlow:
     """Gradient flow on a rank-1 net, exactly, in r + L − 1 scalars."""
 
-    def __init__(self, view: Seen, inside: np.ndarray, u: np.ndarray, v: np.ndarray):
-        self.view, self.r = view, len(inside)
+    def __init__(
+        self,
+        curvature: np.ndarray,
+        minimiser: np.ndarray,
+        inside: np.ndarray,
+        u: np.ndarray,
+        v: np.ndarray,
+    ):
+        self.curvature = curvature
+        self.minimiser = minimiser
+        self.r = len(inside)
         self.plus = np.sum((u + v) ** 2, axis=1) / 4
         self.minus = np.sum((u - v) ** 2, axis=1) / 4
         self.overlap = np.sum(u * v, axis=1)
@@ -53,9 +64,10 @@ class ReducedFlow:
 
     def velocity(self, time: float, state: np.ndarray) -> np.ndarray:
         """The derivative of the state."""
-        a, omega = state[: self.r], self.overlaps(state)
+        a = state[: self.r]
+        omega = self.overlaps(state)
         xi = np.prod(omega)
-        pull = self.view.curvature * (xi * a - self.view.target)
+        pull = self.curvature * (xi * a - self.minimiser)
         return np.concatenate([-xi * pull, -(a @ pull) * excluding(omega)])
 
     def size(self, state: np.ndarray) -> float:
@@ -64,8 +76,9 @@ class ReducedFlow:
 
     def above_zero(self, state: np.ndarray) -> float:
         """The loss minus that of θ = 0."""
-        a, xi = state[: self.r], np.prod(self.overlaps(state))
-        return float(xi * ((self.view.curvature * a) @ (xi * a / 2 - self.view.target)))
+        a = state[: self.r]
+        xi = np.prod(self.overlaps(state))
+        return float(xi * ((self.curvature * a) @ (xi * a / 2 - self.minimiser)))
 
 
 def excluding(omega: np.ndarray) -> np.ndarray:
@@ -75,14 +88,16 @@ def excluding(omega: np.ndarray) -> np.ndarray:
     return before * after
 
 
-def follow(view: Seen, inside: np.ndarray, u: np.ndarray, v: np.ndarray) -> Crossing:
+def follow(view: SingularBasis, inside: np.ndarray, u: np.ndarray, v: np.ndarray) -> Crossing:
     """Follow ξ until its sign is final."""
-    fastest = np.max(view.curvature, initial=0.0)
+    curvature = view.curvature
+    fastest = np.max(curvature, initial=0.0)
     if fastest > 0:  # a unit of time: where the flow ends does not depend on it
-        view = view._replace(curvature=view.curvature / fastest)
-    flow = ReducedFlow(view, inside, u, v)
-    state, known = flow.start, "start"
-    if not _is_final(flow, state, u, v) and view.target.any():
+        curvature = curvature / fastest
+    flow = ReducedFlow(curvature, view.minimiser, inside, u, v)
+    state = flow.start
+    known = "start"
+    if not _is_final(flow, state, u, v) and view.minimiser.any():
         known = "integration"
         state, saddle = _integrated(flow)
         if saddle:
@@ -107,7 +122,7 @@ def _integrated(flow: ReducedFlow) -> tuple[np.ndarray, bool]:
             raise ValueError("params must not be so small that their products underflow")
         return flow.start, True
     a, phi = np.split(flow.start, [flow.r])
-    size = np.max(np.abs(a)) or np.linalg.norm(flow.view.target)
+    size = np.max(np.abs(a)) or np.linalg.norm(flow.minimiser)
     atol: Any = RTOL * np.concatenate([np.full_like(a, size), np.ones_like(phi)])
     for method in (DOP853, Radau):  # the second one for large starts, which are stiff
         velocity = limited(flow.velocity, EVALUATIONS)
@@ -129,7 +144,8 @@ def _integrated(flow: ReducedFlow) -> tuple[np.ndarray, bool]:
 def _decided(flow: ReducedFlow, solver: OdeSolver) -> bool | None:
     """Step until it is known whether the flow comes to rest at θ = 0; None if it never is."""
     last = largest = flow.size(flow.start)
-    target, settled = float(np.linalg.norm(flow.view.target)), 0
+    target = float(np.linalg.norm(flow.minimiser))
+    settled = 0
     for _ in range(STEPS):
         if solver.step() is not None:
             return None

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import norm
 from ...numerics.units import exponent, in_own_unit, times_power_of_two
+from .._problem import LeastSquares, one_output, predictor
 from .._units import LOSS, PREDICTOR, TIME, homogeneous
-from ..potentials._problem import Problem, layers, one_output, predictor
+from ..potentials._depth import checked_depth
 from ._any_start import rank1_params
 from ._sign_crossing import excluding
 
@@ -52,7 +53,7 @@ def depth_exponents(depth: int | float) -> Exponents:
     Args:
         depth: N, the number of factors; may be `float("inf")`.
     """
-    N = layers(depth)
+    N = checked_depth(depth)
     return Exponents(1 - 1 / N, 1 + 1 / N)
 
 
@@ -72,7 +73,7 @@ def rank1_overlaps(params: Mapping[str, ArrayLike]) -> Overlaps:
 
 
 @homogeneous(PREDICTOR - TIME)
-def theta_velocity(problem: Problem, params: Mapping[str, ArrayLike]) -> np.ndarray:
+def theta_velocity(problem: LeastSquares, params: Mapping[str, ArrayLike]) -> np.ndarray:
     r"""dθ/dt of gradient flow on a rank-1 net, from any parameters.
 
     $\dot\theta = -(\xi^2 I + \Phi\,v_1 v_1^T)\,g$.
@@ -89,7 +90,7 @@ def theta_velocity(problem: Problem, params: Mapping[str, ArrayLike]) -> np.ndar
 
 
 @homogeneous(LOSS - TIME)
-def rank1_loss_rate(problem: Problem, params: Mapping[str, ArrayLike]) -> float:
+def rank1_loss_rate(problem: LeastSquares, params: Mapping[str, ArrayLike]) -> float:
     r"""dL/dt of gradient flow on a rank-1 net: $-\xi^2\|g\|^2 - \Phi\,(v_1\cdot g)^2$.
 
     Args:
@@ -101,7 +102,7 @@ def rank1_loss_rate(problem: Problem, params: Mapping[str, ArrayLike]) -> float:
 
 
 @homogeneous(PREDICTOR - TIME, by="theta", theta=PREDICTOR)
-def balanced_velocity(problem: Problem, theta: ArrayLike, depth: int) -> np.ndarray:
+def balanced_velocity(problem: LeastSquares, theta: ArrayLike, depth: int) -> np.ndarray:
     r"""dθ/dt of gradient flow on a balanced net, a function of the predictor alone.
 
     $\dot\theta = -\|\theta\|^{2-2/N}\,(I + (N-1)\,\theta\theta^T/\|\theta\|^2)\,g$.
@@ -119,7 +120,7 @@ def balanced_velocity(problem: Problem, theta: ArrayLike, depth: int) -> np.ndar
 
 
 @homogeneous(LOSS - TIME, by="theta", theta=PREDICTOR)
-def loss_rate(problem: Problem, theta: ArrayLike, depth: int) -> float:
+def loss_rate(problem: LeastSquares, theta: ArrayLike, depth: int) -> float:
     r"""dL/dt of gradient flow on a balanced net.
 
     $\dot L = -\|\theta\|^{2-2/N}\,[\|g\|^2 + (N-1)(\theta\cdot g)^2/\|\theta\|^2]$.
@@ -143,7 +144,8 @@ def time_warp(theta: ArrayLike, depth: int | float) -> np.ndarray:
         depth: N, the number of factors; may be `float("inf")`.
     """
     theta = checks.array("theta", theta)
-    lam, unit = depth_exponents(depth).lam, exponent(theta) or 0
+    lam = depth_exponents(depth).lam
+    unit = exponent(theta) or 0
     size = np.linalg.norm(times_power_of_two(theta, -unit), axis=-1)
     return np.asarray(times_power_of_two(size**lam, lam * unit))
 
@@ -160,26 +162,29 @@ def warped_time(t: ArrayLike, theta: ArrayLike, depth: int | float) -> np.ndarra
     path = checks.array("theta", theta, shape=(len(times), None))
     if len(times) == 0 or not np.all(np.diff(times) > 0):
         raise ValueError(f"t must increase and not be empty, got {times!r:.80}")
-    (times, of_time), (speed, of_speed) = in_own_unit(times), in_own_unit(time_warp(path, depth))
+    times, of_time = in_own_unit(times)
+    speed, of_speed = in_own_unit(time_warp(path, depth))
     warped = scipy.integrate.cumulative_simpson(speed, x=times, initial=0.0)
     return np.asarray(times_power_of_two(warped, of_time + of_speed))
 
 
 def _pulled(
-    problem: Problem, params: Mapping[str, ArrayLike], what: str
+    problem: LeastSquares, params: Mapping[str, ArrayLike], what: str
 ) -> tuple[np.ndarray, float, float, np.ndarray]:
     """v1, ξ, Φ and g."""
     one_output(problem, what)
-    v1, xi = rank1_params(params, problem.d).v1, rank1_overlaps(params)
+    v1 = rank1_params(params, problem.d).v1
+    xi = rank1_overlaps(params)
     return v1, xi.xi, xi.phi, np.asarray(problem.gradient(xi.xi * v1))
 
 
 def _balanced(
-    problem: Problem, theta: ArrayLike, depth: int, what: str
+    problem: LeastSquares, theta: ArrayLike, depth: int, what: str
 ) -> tuple[float, float, np.ndarray, np.ndarray]:
     """N, ‖θ‖^{2−2/N}, θ/‖θ‖ and g; at θ = 0 the direction is zero, and it has no weight there."""
     one_output(problem, what)
-    N, theta = layers(depth, finite=True), predictor("theta", theta, problem)
+    N = checked_depth(depth, finite=True)
+    theta = predictor("theta", theta, problem)
     size = norm(theta)
     unit = theta / size if size else theta
     return N, math.pow(size, 2 - 2 / N), unit, np.asarray(problem.gradient(theta))

@@ -17,9 +17,6 @@ from ._limit import SpectralLimit as SpectralLimit
 from ._limit import interpolator_dimensions as interpolator_dimensions
 from ._limit import kkt_residual as kkt_residual
 from ._limit import spectral_limit as spectral_limit
-from ._problem import Quadratic as Quadratic
-from ._problem import curvature as curvature
-from ._problem import quadratic as quadratic
 from ._products import product_velocity as product_velocity
 from ._products import symmetric_products as symmetric_products
 from ._rates import exponential_rate as exponential_rate

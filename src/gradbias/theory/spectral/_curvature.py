@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from .._problem import LeastSquares, layers_of, singular_basis
 from .._units import RATE, homogeneous
-from ._problem import Quadratic, curvature, layers
 
 
 @homogeneous(RATE)
-def sharpness_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) -> float:
+def sharpness_at_interpolation(problem: LeastSquares, params: Mapping[str, Any]) -> float:
     r"""The largest eigenvalue of $K = XMX^T\otimes I_k + XX^T\otimes N$.
 
     It is the largest eigenvalue of the Hessian in (W1, W2) wherever ∂L/∂β = 0, so at every
@@ -22,8 +22,10 @@ def sharpness_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) ->
         problem: a Regression or a Population; its weight counts (2·weight·K).
         params: {"W1": (d, width), "W2": (width, k)}.
     """
-    W1, W2 = layers(problem, params)
-    values, basis = curvature(problem)
+    W1, W2 = layers_of(problem, params)
+    view = singular_basis(problem)
+    values = view.curvature
+    basis = view.basis
     if not len(values):
         return 0.0
     top = scipy.linalg.svdvals(W2)[0]
@@ -32,7 +34,7 @@ def sharpness_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) ->
 
 
 @homogeneous(RATE)
-def hessian_trace_at_interpolation(problem: Quadratic, params: Mapping[str, Any]) -> float:
+def hessian_trace_at_interpolation(problem: LeastSquares, params: Mapping[str, Any]) -> float:
     r"""The trace of the Hessian, $k\,\mathrm{tr}(AM) + \mathrm{tr}(A)\|W_2\|^2$.
 
     The loss is quadratic in each layer, so this holds at every point. Label noise moves along
@@ -42,7 +44,9 @@ def hessian_trace_at_interpolation(problem: Quadratic, params: Mapping[str, Any]
         problem: a Regression or a Population; its weight counts, A = 2·weight·XᵀX.
         params: {"W1": (d, width), "W2": (width, k)}.
     """
-    W1, W2 = layers(problem, params)
-    values, basis = curvature(problem)
+    W1, W2 = layers_of(problem, params)
+    view = singular_basis(problem)
+    values = view.curvature
+    basis = view.basis
     seen = np.sqrt(values)[:, None] * (basis.T @ W1)
     return float(problem.k * np.sum(seen**2) + np.sum(values) * np.sum(W2**2))

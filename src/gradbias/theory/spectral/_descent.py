@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...numerics import checks
+from .._problem import LeastSquares, force, layers_of, singular_basis
 from .._units import LOSS, PARAMETER, PREDICTOR, TIME, homogeneous
-from ._problem import Quadratic, curvature, force, layers
 
 
 class Step(NamedTuple):
@@ -18,7 +18,7 @@ class Step(NamedTuple):
 
 
 @homogeneous({"W1": PARAMETER, "W2": PARAMETER}, lr=TIME)
-def gd_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> Step:
+def gd_step(problem: LeastSquares, params: Mapping[str, Any], lr: float) -> Step:
     """The parameters after one step, both layers from the old ones.
 
     Args:
@@ -31,7 +31,7 @@ def gd_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> Step:
 
 
 @homogeneous(LOSS - PREDICTOR, lr=TIME)
-def gd_force_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> np.ndarray:
+def gd_force_step(problem: LeastSquares, params: Mapping[str, Any], lr: float) -> np.ndarray:
     r"""R = −∂L/∂β after one step, from the old layers alone.
 
     $R^+ = R - \eta A(MR + RN) - \eta^2 A\,R\beta^TR$ with A = 2·weight·XᵀX.
@@ -44,12 +44,14 @@ def gd_force_step(problem: Quadratic, params: Mapping[str, Any], lr: float) -> n
     W1, W2, R, lr = _start(problem, params, lr)
     first = W1 @ (W1.T @ R) + (R @ W2.T) @ W2
     moved = lr * first + lr**2 * ((R @ W2.T) @ (W1.T @ R))
-    values, basis = curvature(problem)
+    view = singular_basis(problem)
+    values = view.curvature
+    basis = view.basis
     return R - (basis * values) @ (basis.T @ moved)
 
 
 @homogeneous(2 * PARAMETER, lr=TIME)
-def gd_imbalance_drift(problem: Quadratic, params: Mapping[str, Any], lr: float) -> np.ndarray:
+def gd_imbalance_drift(problem: LeastSquares, params: Mapping[str, Any], lr: float) -> np.ndarray:
     r"""What one step adds to the imbalance $\Lambda = W_1^TW_1 - W_2W_2^T$.
 
     $\Lambda^+ - \Lambda = \eta^2(W_2R^TRW_2^T - W_1^TRR^TW_1)$, exactly and at any point: the terms
@@ -64,12 +66,13 @@ def gd_imbalance_drift(problem: Quadratic, params: Mapping[str, Any], lr: float)
         (width, width).
     """
     W1, W2, R, lr = _start(problem, params, lr)
-    back, forth = R @ W2.T, W1.T @ R
+    back = R @ W2.T
+    forth = W1.T @ R
     return lr**2 * (back.T @ back - forth @ forth.T)
 
 
 def _start(
-    problem: Quadratic, params: Mapping[str, Any], lr: float
+    problem: LeastSquares, params: Mapping[str, Any], lr: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    W1, W2 = layers(problem, params)
+    W1, W2 = layers_of(problem, params)
     return W1, W2, force(problem, W1 @ W2), checks.number("lr", lr, above=0)

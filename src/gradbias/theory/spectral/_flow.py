@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._problem import LeastSquares, force
 from .._units import PREDICTOR, RATE, TIME, homogeneous
 from ._layers import beta_of
-from ._problem import Quadratic, force
 from ._scalars import below
 from ._svd import matrix, svd
 
@@ -21,7 +21,7 @@ class SingularVelocity(NamedTuple):
 
 
 @homogeneous(PREDICTOR - TIME, by="beta", beta=PREDICTOR, gamma=PREDICTOR)
-def beta_velocity(problem: Quadratic, beta: ArrayLike, gamma: float) -> np.ndarray:
+def beta_velocity(problem: LeastSquares, beta: ArrayLike, gamma: float) -> np.ndarray:
     r"""The closed equation of the predictor: $\beta' = MR + RN$ with R = −∂L/∂β.
 
     Under $I_γ$ the Gram matrices $M = \gamma I + \sqrt{\gamma^2 I + \beta\beta^T}$ and
@@ -45,7 +45,7 @@ def beta_velocity(problem: Quadratic, beta: ArrayLike, gamma: float) -> np.ndarr
 
 
 @homogeneous(RATE, by="gamma", gamma=PREDICTOR)
-def alpha_velocity(problem: Quadratic, alpha: ArrayLike, gamma: float) -> np.ndarray:
+def alpha_velocity(problem: LeastSquares, alpha: ArrayLike, gamma: float) -> np.ndarray:
     r"""The dual equation $\alpha' = R - \alpha R^T\alpha$ (Lemma 3.3).
 
     A description, not a way to integrate: for γ ≪ ‖β‖ the singular values of α crowd at 1, and
@@ -67,7 +67,9 @@ def alpha_velocity(problem: Quadratic, alpha: ArrayLike, gamma: float) -> np.nda
     beta=PREDICTOR,
     gamma=PREDICTOR,
 )
-def singular_value_velocity(problem: Quadratic, beta: ArrayLike, gamma: float) -> SingularVelocity:
+def singular_value_velocity(
+    problem: LeastSquares, beta: ArrayLike, gamma: float
+) -> SingularVelocity:
     r"""Theorem 3.2a: $\sigma_i' = 2\sqrt{\sigma_i^2+\gamma^2}\;u_i^T R v_i$.
 
     In words, $d\,\tfrac12\mathrm{asinh}(\sigma_i/\gamma) = u_i^T R v_i\,dt$: a mirror flow with

@@ -9,12 +9,12 @@ import numpy as np
 import scipy.linalg
 
 from ...numerics import checks
+from .._problem import LeastSquares, force, layers_of, least_squares
 from .._units import NONE, PREDICTOR, homogeneous
 from ._curvature import hessian_trace_at_interpolation, sharpness_at_interpolation
 from ._layers import Gram, LayerValues, alpha_of, limit_gram, limit_singular_values
-from ._problem import Quadratic, force, full_rank, layers, quadratic
 from ._scalars import above
-from ._svd import positive, svd
+from ._svd import full_rank, positive, svd
 
 
 class KKT(NamedTuple):
@@ -47,7 +47,7 @@ class SpectralLimit:
     gamma: float
     alpha: np.ndarray
     kkt: KKT
-    problem: Quadratic
+    problem: LeastSquares
 
     @property
     def residual(self) -> float:
@@ -87,12 +87,13 @@ class SpectralLimit:
         A run that starts from W1 = √(2γ)P ends at W1 O, OᵀW2 with an orthogonal (d, width) O.
         """
         U, sigma, Vt = svd(self.problem.as_predictor(self.theta))
-        first, base = np.sqrt(above(sigma, self.gamma)), np.sqrt(2 * self.gamma)
+        first = np.sqrt(above(sigma, self.gamma))
+        base = np.sqrt(2 * self.gamma)
         W1 = base * np.eye(self.problem.d) + (U * (first - base)) @ U.T
         return {"W1": W1, "W2": (U * (sigma / first)) @ Vt}
 
 
-def spectral_limit(problem: Quadratic, gamma: float) -> SpectralLimit:
+def spectral_limit(problem: LeastSquares, gamma: float) -> SpectralLimit:
     r"""The limit of gradient flow from $I_γ$ (Theorem 3.1 and Corollary 3.1).
 
     The predictor is the minimiser of least norm for every γ; γ shapes the layers alone. They
@@ -104,7 +105,7 @@ def spectral_limit(problem: Quadratic, gamma: float) -> SpectralLimit:
         gamma: the scale of the init, above 0; 1e-100 works.
     """
     gamma = positive(gamma)
-    beta = quadratic(problem).as_predictor(problem.min_norm)
+    beta = least_squares(problem).as_predictor(problem.min_norm)
     alpha = alpha_of(beta, gamma)
     return SpectralLimit(
         problem.at_edge(beta), gamma, alpha, _closed(problem, beta, gamma), problem
@@ -112,18 +113,19 @@ def spectral_limit(problem: Quadratic, gamma: float) -> SpectralLimit:
 
 
 @homogeneous(NONE, by="beta", beta=PREDICTOR, gamma=PREDICTOR)
-def _closed(problem: Quadratic, beta: np.ndarray, gamma: float) -> KKT:
+def _closed(problem: LeastSquares, beta: np.ndarray, gamma: float) -> KKT:
     """The residuals in the singular basis of β, where a small γ costs no digits."""
     U, sigma, Vt = svd(beta)
     values = limit_singular_values(beta, gamma, problem.d)
-    first, second = values.W1[: len(sigma)], values.W2
+    first = values.W1[: len(sigma)]
+    second = values.W2
     dual = second / first  # W2 = W1ᵀ α in the singular basis
     off = np.abs(first - 2 * gamma / first - dual * second) / first
     return KKT(_feasibility(problem, beta), _outside(problem, (U * dual) @ Vt), float(np.max(off)))
 
 
 @homogeneous(NONE, gamma=PREDICTOR)
-def kkt_residual(problem: Quadratic, params: Mapping[str, Any], gamma: float) -> KKT:
+def kkt_residual(problem: LeastSquares, params: Mapping[str, Any], gamma: float) -> KKT:
     """How far a net is from the minimum of the potential over interpolators (Prop C.5).
 
     It divides by the singular values of W1, so its own rounding is 1e-16·‖W1‖/σ_min(W1).
@@ -134,7 +136,7 @@ def kkt_residual(problem: Quadratic, params: Mapping[str, Any], gamma: float) ->
         gamma: the scale of the init, above 0.
     """
     gamma = positive(gamma)
-    W1, W2 = layers(problem, params)
+    W1, W2 = layers_of(problem, params)
     left, s, right = full_rank(W1)
     alpha = (left / s) @ (right @ W2)
     misfit = _norm(W2 - W1.T @ alpha) / (_norm(W2) or 1.0)
@@ -146,13 +148,13 @@ def kkt_residual(problem: Quadratic, params: Mapping[str, Any], gamma: float) ->
     )
 
 
-def _feasibility(problem: Quadratic, beta: np.ndarray) -> float:
+def _feasibility(problem: LeastSquares, beta: np.ndarray) -> float:
     """The gradient, relative to where training starts."""
     start = _norm(force(problem, np.zeros_like(beta)))
     return _norm(force(problem, beta)) / (start or 1.0)
 
 
-def _outside(problem: Quadratic, alpha: np.ndarray) -> float:
+def _outside(problem: LeastSquares, alpha: np.ndarray) -> float:
     """The part of α outside of span Xᵀ."""
     basis = problem.row_space
     return _norm(alpha - basis @ (basis.T @ alpha)) / (_norm(alpha) or 1.0)
@@ -171,7 +173,7 @@ class InterpolatorDimensions(NamedTuple):
     parameters: int
 
 
-def interpolator_dimensions(problem: Quadratic, width: int) -> InterpolatorDimensions:
+def interpolator_dimensions(problem: LeastSquares, width: int) -> InterpolatorDimensions:
     r"""The numbers $(d-r)k$ and $h(d+k)-rk$ for data of rank r and hidden width h.
 
     The second holds at regular points, for example wherever the rows of W1 are independent;
@@ -182,7 +184,8 @@ def interpolator_dimensions(problem: Quadratic, width: int) -> InterpolatorDimen
         width: the number of hidden units, at least min(r, k), or a generic problem has no
             interpolator.
     """
-    r = quadratic(problem).rank
+    r = least_squares(problem).rank
     width = checks.integer("width", width, at_least=max(min(r, problem.k), 1))
-    d, k = problem.d, problem.k
+    d = problem.d
+    k = problem.k
     return InterpolatorDimensions((d - r) * k, width * (d + k) - r * k)

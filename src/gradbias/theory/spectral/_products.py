@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from ...numerics import checks
 from ...numerics.linalg import norm
 from ...numerics.units import exponent, times_power_of_two
+from .._problem import LeastSquares, force, layers_of
 from .._units import PARAMETER, RATE, homogeneous
-from ._problem import Quadratic, force, full_rank, layers
-from ._svd import matrix, positive
+from ._svd import full_rank, matrix, positive
 
 
 class SymmetricProducts(NamedTuple):
@@ -35,14 +35,14 @@ class SymmetricProducts(NamedTuple):
 
 
 @homogeneous({"outputs": RATE, "inputs": RATE, "hidden": 2 * PARAMETER + RATE})
-def symmetric_products(problem: Quadratic, params: Mapping[str, Any]) -> SymmetricProducts:
+def symmetric_products(problem: LeastSquares, params: Mapping[str, Any]) -> SymmetricProducts:
     """The three products of Theorem C.11's proof, with α = (W1⁺)ᵀ W2 and R = −∂L/∂β.
 
     Args:
         problem: a Regression or a Population; whitened for the products to be symmetric.
         params: {"W1": (d, width), "W2": (width, k)} with W1 of rank d.
     """
-    W1, W2 = layers(problem, params)
+    W1, W2 = layers_of(problem, params)
     R = force(problem, W1 @ W2)
     left, s, right = full_rank(W1)
     alpha = (left / s) @ (right @ W2)
@@ -67,12 +67,15 @@ def product_velocity(
     Returns:
         C', (k, k).
     """
-    a, gamma = matrix("alpha", alpha), positive(gamma)
+    a = matrix("alpha", alpha)
+    gamma = positive(gamma)
     r = checks.array("R", R, shape=np.shape(alpha)).reshape(a.shape)
     rate = 2 * gamma * checks.number("scale", scale, above=0)
     unit = exponent(r, rate) or 0  # R and 2γc are rates: their squares may be beyond float64
-    r, rate = times_power_of_two(r, -unit), float(times_power_of_two(rate, -unit))
-    C, gap = r.T @ a, np.eye(a.shape[1]) - a.T @ a
+    r = times_power_of_two(r, -unit)
+    rate = float(times_power_of_two(rate, -unit))
+    C = r.T @ a
+    gap = np.eye(a.shape[1]) - a.T @ a
     if not np.linalg.eigvalsh(gap)[0] > 0:
         raise ValueError(
             f"alpha must have singular values below 1, got {np.linalg.norm(a, 2):.17g}"

@@ -7,8 +7,8 @@ import scipy.integrate
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from .._problem import LeastSquares, one_output, singular_basis
 from .._units import LOSS, PREDICTOR, RATE, TIME, homogeneous
-from ._problem import Quadratic, curvature, quadratic
 from ._scalars import above, divergence_from_zero
 from ._svd import matrix, nonnegative, positive, svd
 
@@ -16,7 +16,7 @@ FORMS = ("improved", "printed", "warped")
 
 
 @homogeneous(RATE, by="gamma", gamma=PREDICTOR)
-def exponential_rate(problem: Quadratic, gamma: float) -> float:
+def exponential_rate(problem: LeastSquares, gamma: float) -> float:
     r"""The rate 4γλ of $L(t) - L^* \le (L(0) - L^*)\,e^{-4\gamma\lambda t}$.
 
     λ is the smallest non-zero eigenvalue of A = 2·weight·XᵀX. From
@@ -30,13 +30,14 @@ def exponential_rate(problem: Quadratic, gamma: float) -> float:
     Returns:
         4γλ; infinite for data that are zero, whose loss is at its minimum from the start.
     """
-    gamma, values = positive(gamma), curvature(problem).values
+    gamma = positive(gamma)
+    values = singular_basis(problem).curvature
     return 4 * gamma * float(values[-1]) if len(values) else float("inf")
 
 
 @homogeneous(LOSS, by="gamma,norms", gamma=PREDICTOR, norms=PREDICTOR, t=TIME)
 def mirror_rate_bound(
-    problem: Quadratic,
+    problem: LeastSquares,
     gamma: float,
     t: ArrayLike,
     form: str = "improved",
@@ -60,8 +61,7 @@ def mirror_rate_bound(
             trapezoids, with the least possible speed before the first time.
     """
     gamma = positive(gamma)
-    if quadratic(problem).k != 1:
-        raise ValueError(f"problem must have one output for the mirror flow, got k = {problem.k}")
+    one_output(problem, "mirror_rate_bound")
     times = nonnegative("t", t)
     form = checks.one_of("form", form, FORMS)
     if (norms is not None) != (form == "warped"):

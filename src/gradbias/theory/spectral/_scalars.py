@@ -1,11 +1,9 @@
 """Functions of one singular value σ and of γ, without differences that cancel."""
 
-from typing import Any
-
 import numpy as np
 
 
-def above(sigma: Any, gamma: float) -> Any:
+def above(sigma: float | np.ndarray, gamma: float) -> float | np.ndarray:
     """γ + √(σ² + γ²), the eigenvalues of W1 W1ᵀ."""
     return gamma + np.hypot(sigma, gamma)
 
@@ -21,7 +19,7 @@ def below(sigma: np.ndarray, gamma: float) -> np.ndarray:
     return sigma * slope(sigma, gamma)
 
 
-def potential_rise(sigma: np.ndarray, gamma: float) -> Any:
+def potential_rise(sigma: np.ndarray, gamma: float) -> float | np.ndarray:
     """Ψ_γ(σ) − Ψ_γ(0) for each value: ½σ asinh(σ/γ) − ½(√(σ² + γ²) − γ)."""
     fall = sigma * (sigma / (gamma + np.hypot(sigma, gamma)))
     return 0.5 * (sigma * asinh_ratio(sigma, gamma) - fall)
@@ -41,6 +39,7 @@ def asinh_ratio(x: np.ndarray, gamma: float) -> np.ndarray:
 def divergence_from_zero(norm: float, gamma: float) -> float:
     """D_ψ(β, 0) = ψ(β) − ψ(0) as a product: the difference cancels for |β| ≪ γ."""
     top = float(gamma + np.hypot(norm, gamma))
-    x, x0 = np.sqrt(top), np.sqrt(2 * gamma)
+    x = np.sqrt(top)
+    x0 = np.sqrt(2 * gamma)
     rise = norm * (norm / top) / (x + x0)  # x − x0
     return float(rise * (2 * x * x + 2 * x * x0 - x0 * x0) / 3)

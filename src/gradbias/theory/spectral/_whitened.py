@@ -115,9 +115,11 @@ def jump_limit(sigma: ArrayLike, time: ArrayLike, scale: float = 1.0) -> np.ndar
 
 
 def _units(sigma: ArrayLike, gamma: float, scale: float) -> _Units:
-    star, gamma = nonnegative("sigma", sigma), positive(gamma)
+    star = nonnegative("sigma", sigma)
+    gamma = positive(gamma)
     unit = np.maximum(star, gamma)
-    small, rest = star / unit, gamma / unit
+    small = star / unit
+    rest = gamma / unit
     if np.any(rest < 1e-307):
         raise ValueError(f"gamma must be at least 1e-307 of sigma, got {gamma} and {star.max()}")
     s = np.hypot(small, rest)

@@ -33,8 +33,10 @@ def whitened_descent(
         steps: how many.
         scale: c of XᵀX = c·I or XXᵀ = c·I.
     """
-    star, gamma = nonnegative("sigma", sigma), positive(gamma)
-    lr, steps = checks.number("lr", lr, above=0), checks.integer("steps", steps)
+    star = nonnegative("sigma", sigma)
+    gamma = positive(gamma)
+    lr = checks.number("lr", lr, above=0)
+    steps = checks.integer("steps", steps)
     rate = lr * checks.number("scale", scale, above=0)
     path = np.zeros((steps + 1, 2, *star.shape))
     path[0, 0] = np.sqrt(2 * gamma)
@@ -57,6 +59,7 @@ def effective_gamma(sigma: ArrayLike, gamma: float, lr: float, scale: float = 1.
         lr: the step size η, for L = ½‖Xβ − Y‖².
         scale: c of XᵀX = c·I or XXᵀ = c·I.
     """
-    star, gamma = nonnegative("sigma", sigma), positive(gamma)
+    star = nonnegative("sigma", sigma)
+    gamma = positive(gamma)
     rate = checks.number("lr", lr, above=0) * checks.number("scale", scale, above=0)
     return np.asarray(gamma * np.exp(-rate * potential_rise(star, gamma)))

@@ -16,13 +16,15 @@ def printed_beta_of(alpha: ArrayLike) -> np.ndarray:
 
 def printed_singular_value_gradient(sigma: ArrayLike, gamma: float) -> np.ndarray:
     """Of tr(½D asinh(D/γ) − √(D² + γ²)), Theorem 3.2a with its ½ on the first term only."""
-    D, gamma = checks.array("sigma", sigma), positive(gamma)
+    D = checks.array("sigma", sigma)
+    gamma = positive(gamma)
     return np.asarray(0.5 * asinh_ratio(D, gamma) - 0.5 * D / np.hypot(D, gamma))
 
 
 def printed_whitened_trajectory(sigma: ArrayLike, gamma: float, t: ArrayLike) -> np.ndarray:
     """Theorem C.12: exact, but γ/σ* and 1 − σ_α² are differences of numbers near 1."""
-    star, gamma = nonnegative("sigma", sigma), positive(gamma)
+    star = nonnegative("sigma", sigma)
+    gamma = positive(gamma)
     s = np.hypot(star, gamma)
     E = np.exp(np.multiply.outer(nonnegative("t", t), -2 * s))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -18,7 +18,7 @@ from ._factorisation import (
 from ._fixed_point import FixedPoint, FixedPoints, fixed_point, fixed_points
 from ._joint_equilibrium import JointEquilibrium, joint_equilibrium
 from ._noether_flow import (
-    NoetherFlow,
+    ChargeVelocity,
     flow_by_method,
     moved_noise,
     noether_flow,
@@ -50,11 +50,11 @@ _ROOMS = ("printed",)
 __all__ = [
     "ApproximateBias",
     "Autoencoder",
+    "ChargeVelocity",
     "Factorisation",
     "FixedPoint",
     "FixedPoints",
     "JointEquilibrium",
-    "NoetherFlow",
     "PairEquilibrium",
     "TimeScales",
     "Weights",

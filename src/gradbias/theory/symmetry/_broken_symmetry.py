@@ -9,6 +9,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.types import PyTree
 
 STATIONARY = 1e-6  # the largest gradient at a minimum, relative to those of single samples
 
@@ -38,7 +39,7 @@ def approximate_bias(
     loss2: Callable[..., Any],
     zeta: float,
     theta_star: ArrayLike,
-    data: Any,
+    data: ArrayLike | tuple[ArrayLike, ...],
     A: ArrayLike,
 ) -> ApproximateBias:
     r"""Eq 21–23, corrected: where noise holds a charge that ζ·loss2 pulls to its minimum.
@@ -86,7 +87,7 @@ class _Total:
     def __init__(self, loss1: Callable[..., Any], loss2: Callable[..., Any], zeta: float):
         self.sample = lambda theta, *z: loss1(theta, *z) + zeta * loss2(theta, *z)
 
-    def at(self, theta: np.ndarray, samples: Any) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, theta: np.ndarray, samples: PyTree) -> tuple[np.ndarray, np.ndarray]:
         """The gradients of the samples (n, D), and the mean Hessian."""
         import jax
 
@@ -95,7 +96,7 @@ class _Total:
             hessian = jax.hessian(self._mean(samples))
             return np.asarray(jax.jit(each)(theta, *samples)), np.asarray(jax.jit(hessian)(theta))
 
-    def third(self, theta: np.ndarray, samples: Any, Q: np.ndarray) -> np.ndarray:
+    def third(self, theta: np.ndarray, samples: PyTree, Q: np.ndarray) -> np.ndarray:
         """D³L[Q], the gradient of tr(HQ)."""
         import jax
         import jax.numpy as jnp
@@ -106,7 +107,7 @@ class _Total:
         with jax.enable_x64(True):
             return np.asarray(jax.jit(jax.grad(bent))(theta))
 
-    def _mean(self, samples: Any) -> Callable[[Any], Any]:
+    def _mean(self, samples: PyTree) -> Callable[[Any], Any]:
         import jax
         import jax.numpy as jnp
 
@@ -117,7 +118,7 @@ class _Total:
         return mean
 
 
-def _of_sample(loss: Callable[..., Any], theta: np.ndarray, samples: Any) -> Callable[..., Any]:
+def _of_sample(loss: Callable[..., Any], theta: np.ndarray, samples: PyTree) -> Callable[..., Any]:
     """A loss that may not look at the sample, as one that takes it."""
     if not callable(loss):
         raise ValueError(f"loss2 must be a function of (theta, *sample), got {loss!r:.80}")
@@ -160,6 +161,7 @@ def approximate_flow(
     """
     theta = checks.array("theta", theta, ndim=(1,))
     D = theta.size
-    A, sigma = checks.array("A", A, shape=(D, D)), checks.array("sigma", sigma, shape=(D, D))
+    A = checks.array("A", A, shape=(D, D))
+    sigma = checks.array("sigma", sigma, shape=(D, D))
     slope = checks.array("gradient2", gradient2, shape=(D,)) @ A @ theta
     return float(kappa * np.sum(A * sigma) - 2 * checks.number("zeta", zeta, at_least=0) * slope)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,15 @@ from .._units import NONE, PARAMETER, RATE, TIME, homogeneous
 from ._factorisation import relative_gap
 from ._moments import moments
 
+if TYPE_CHECKING:
+    from ...nets.base import ChainNet
+    from ...problems import Problem
+
 
 class Weights(list[np.ndarray]):
     """Weights of y = W_D … W_1 x, the first layer first, each (outputs, inputs)."""
 
-    def as_params(self, net: Any) -> dict[str, np.ndarray]:
+    def as_params(self, net: "ChainNet") -> dict[str, np.ndarray]:
         """The parameters of a `Deep` or `TwoLayer` net of these sizes, in its row form.
 
         Args:
@@ -68,8 +72,10 @@ def deep_equilibrium(
     L, s, Rt = thin_svd(power(S_eps, 0.5) @ V @ power(S_x, 0.5))
     if len(s) > min(sizes):
         raise ValueError(f"widths must be at least the rank {len(s)} of V, got {min(sizes)}")
-    depth, total = len(sizes) + 1, s.sum()
-    tr_x, tr_eps = np.trace(S_x), np.trace(S_eps)
+    depth = len(sizes) + 1
+    total = s.sum()
+    tr_x = np.trace(S_x)
+    tr_eps = np.trace(S_eps)
     c = (total / (np.sqrt(tr_x) * np.sqrt(tr_eps))) ** (1 / depth)
     shape = c * np.sqrt(s / total) if total > 0 else s
     frames = [np.eye(size, len(s)) for size in sizes]
@@ -92,7 +98,7 @@ def _invertible(name: str, value: ArrayLike, size: int) -> np.ndarray:
 
 @homogeneous(2 * (PARAMETER - TIME), by="weights")
 def seam_noise(
-    weights: Sequence[ArrayLike], problem: Any, centred: bool = True
+    weights: Sequence[ArrayLike], problem: "Problem", centred: bool = True
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     r"""Column form y = W_D … W_1 x: the noise on the two sides of every hidden layer.
 
@@ -114,19 +120,24 @@ def seam_noise(
     after = list(itertools.accumulate(reversed(layers), lambda B, W: B @ W))[::-1]  # W_D … W_i
     found = moments(problem, before[-1])
     k, d = found.G.shape
-    ends_in, ends_out = [np.eye(d), *before], [*after, np.eye(k)]
+    ends_in = [np.eye(d), *before]
+    ends_out = [*after, np.eye(k)]
     sides = []
     for i in range(1, len(layers)):
-        M, K = ends_out[i + 1] @ ends_out[i + 1].T, ends_in[i - 1].T @ ends_in[i - 1]
+        M = ends_out[i + 1] @ ends_out[i + 1].T
+        K = ends_in[i - 1].T @ ends_in[i - 1]
         later = ends_in[i] @ found.inputs(M, centred) @ ends_in[i].T
         earlier = ends_out[i].T @ found.outputs(K, centred) @ ends_out[i]
         sides.append((4 * found.scale**2 * later, 4 * found.scale**2 * earlier))
     return sides
 
 
-@homogeneous(NONE, by="weights", kappa=TIME, gamma=RATE)
+@homogeneous(NONE, by="weights", kappa=TIME, weight_decay=RATE)
 def equilibrium_residual(
-    weights: Sequence[ArrayLike], problem: Any, kappa: float = 1.0, gamma: float = 0.0
+    weights: Sequence[ArrayLike],
+    problem: "Problem",
+    kappa: float = 1.0,
+    weight_decay: float = 0.0,
 ) -> np.ndarray:
     r"""Column form y = W_D … W_1 x: Theorem E.1, how far each hidden layer is from balance.
 
@@ -139,17 +150,18 @@ def equilibrium_residual(
         weights: the layers, first to last.
         problem: a Regression or a Population.
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
 
     Returns:
         (D − 1,) one for every hidden layer; all 0 at equilibrium.
     """
     layers = _chain(weights)
     kappa = checks.number("kappa", kappa, at_least=0)
-    four = 4 * checks.number("gamma", gamma, at_least=0)
+    four = 4 * checks.number("weight_decay", weight_decay, at_least=0)
     gaps = []
     for i, (later, earlier) in enumerate(seam_noise(layers, problem)):
-        W, after = layers[i], layers[i + 1]
+        W = layers[i]
+        after = layers[i + 1]
         one = kappa * later + four * W @ W.T
         gaps.append(relative_gap(one, kappa * earlier + four * after.T @ after))
     return np.array(gaps)

@@ -3,7 +3,7 @@
 Everything is in column form: U (k, h), W (h, d), loss ‖UWx − y‖² without ½.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +12,11 @@ from ...numerics import checks
 from .._units import NONE, PARAMETER, RATE, TIME, homogeneous
 from ._moments import Moments, moments
 
+if TYPE_CHECKING:
+    from ...problems import Problem
 
-class Noise(NamedTuple):
+
+class FactorNoise(NamedTuple):
     """The noise of the two factors in the space between them, (h, h) each.
 
     Attributes:
@@ -27,14 +30,15 @@ class Noise(NamedTuple):
 
 def factors(U: ArrayLike, W: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Two factors that fit, checked."""
-    U, W = checks.array("U", U, ndim=(2,)), checks.array("W", W, ndim=(2,))
+    U = checks.array("U", U, ndim=(2,))
+    W = checks.array("W", W, ndim=(2,))
     if U.shape[1] != W.shape[0] or 0 in U.shape + W.shape:
         raise ValueError(f"U (k, h) and W (h, d) must fit, got {U.shape} and {W.shape}")
     return U, W
 
 
 @homogeneous({"noise_U": 2 * (PARAMETER - TIME), "noise_W": 2 * (PARAMETER - TIME)}, by="U,W")
-def factorisation_noise(problem: Any, U: ArrayLike, W: ArrayLike) -> Noise:
+def factorisation_noise(problem: "Problem", U: ArrayLike, W: ArrayLike) -> FactorNoise:
     r"""Column form y = UWx, loss without ½: the centred noise of one sample's gradient.
 
     $4 W \Gamma_W W^T$ for U and $4 U^T \Gamma_U U$ for W, with
@@ -55,16 +59,16 @@ def factorisation_noise(problem: Any, U: ArrayLike, W: ArrayLike) -> Noise:
     k, d = found.G.shape
     four = 4 * found.scale**2
     noise_U = four * W @ found.inputs(np.eye(k)) @ W.T
-    return Noise(noise_U, four * U.T @ found.outputs(np.eye(d)) @ U)
+    return FactorNoise(noise_U, four * U.T @ found.outputs(np.eye(d)) @ U)
 
 
-@homogeneous(2 * PARAMETER - TIME, by="U,W", kappa=TIME, gamma=RATE, lr=TIME)
+@homogeneous(2 * PARAMETER - TIME, by="U,W", kappa=TIME, weight_decay=RATE, lr=TIME)
 def factorisation_flow(
-    problem: Any,
+    problem: "Problem",
     U: ArrayLike,
     W: ArrayLike,
     kappa: float,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
     lr: float | None = None,
 ) -> np.ndarray:
     r"""Column form y = UWx: Prop 5.1, corrected, d(UᵀU − WWᵀ)/dt as an (h, h) matrix.
@@ -77,24 +81,25 @@ def factorisation_flow(
         U: (k, h).
         W: (h, d).
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
         lr: with it, finite steps along the mean gradient count too.
     """
     U, W = factors(U, W)
     noise_U, noise_W = factorisation_noise(problem, U, W)
     kappa = checks.number("kappa", kappa, at_least=0)
     flow = kappa * (noise_U - noise_W)
-    flow -= 4 * checks.number("gamma", gamma, at_least=0) * (U.T @ U - W @ W.T)
+    flow -= 4 * checks.number("weight_decay", weight_decay, at_least=0) * (U.T @ U - W @ W.T)
     if lr is not None:
         found = moments(problem, U @ W)
-        slope_U, slope_W = found.G @ W.T, U.T @ found.G
+        slope_U = found.G @ W.T
+        slope_W = U.T @ found.G
         mean = slope_U.T @ slope_U - slope_W @ slope_W.T
         flow += checks.number("lr", lr, at_least=0) * 4 * found.scale**2 * mean
     return flow
 
 
 @homogeneous(RATE, by="U,W", kappa=TIME)
-def rank_one_rate(problem: Any, U: ArrayLike, W: ArrayLike, kappa: float) -> float:
+def rank_one_rate(problem: "Problem", U: ArrayLike, W: ArrayLike, kappa: float) -> float:
     r"""Column form y = UWx with one input and one output: the rate at which UᵀU − WWᵀ decays.
 
     $4\kappa\,\mathrm{Var}[(UWx - y)x]$ per unit of t = steps·lr; a step of size lr with batch
@@ -116,19 +121,23 @@ def rank_one_rate(problem: Any, U: ArrayLike, W: ArrayLike, kappa: float) -> flo
 
 
 def gammas(
-    found: Moments, kappa: float, gamma: float, centred: bool = True
+    found: Moments, kappa: float, weight_decay: float, centred: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Theorem 5.2, corrected: κΓ + γI of inputs and of outputs, times c² of the loss c‖r‖²."""
     k, d = found.G.shape
     per = checks.number("kappa", kappa, at_least=0) * found.scale**2
-    gamma = checks.number("gamma", gamma, at_least=0)
-    Gamma_W = per * found.inputs(np.eye(k), centred) + gamma * np.eye(d)
-    return Gamma_W, per * found.outputs(np.eye(d), centred) + gamma * np.eye(k)
+    weight_decay = checks.number("weight_decay", weight_decay, at_least=0)
+    Gamma_W = per * found.inputs(np.eye(k), centred) + weight_decay * np.eye(d)
+    return Gamma_W, per * found.outputs(np.eye(d), centred) + weight_decay * np.eye(k)
 
 
-@homogeneous(NONE, by="U,W", kappa=TIME, gamma=RATE)
+@homogeneous(NONE, by="U,W", kappa=TIME, weight_decay=RATE)
 def factorisation_residual(
-    problem: Any, U: ArrayLike, W: ArrayLike, kappa: float = 1.0, gamma: float = 0.0
+    problem: "Problem",
+    U: ArrayLike,
+    W: ArrayLike,
+    kappa: float = 1.0,
+    weight_decay: float = 0.0,
 ) -> float:
     r"""Column form y = UWx: how far a factorisation is from its noise equilibrium (Thm 5.2).
 
@@ -143,10 +152,10 @@ def factorisation_residual(
         U: (k, h).
         W: (h, d).
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     U, W = factors(U, W)
-    Gamma_W, Gamma_U = gammas(moments(problem, U @ W), kappa, gamma)
+    Gamma_W, Gamma_U = gammas(moments(problem, U @ W), kappa, weight_decay)
     return relative_gap(W @ Gamma_W @ W.T, U.T @ Gamma_U @ U)
 
 
@@ -160,9 +169,9 @@ def relative_gap(one: np.ndarray, other: np.ndarray) -> float:
     return gap / mean if mean > 0 else float("inf")
 
 
-@homogeneous(RATE, by="U,W", gamma=RATE)
+@homogeneous(RATE, by="U,W", weight_decay=RATE)
 def factorisation_hessian_trace(
-    problem: Any, U: ArrayLike, W: ArrayLike, gamma: float = 0.0
+    problem: "Problem", U: ArrayLike, W: ArrayLike, weight_decay: float = 0.0
 ) -> float:
     r"""Column form y = UWx, loss without ½: Prop 5.3, corrected, the trace of the Hessian.
 
@@ -174,12 +183,15 @@ def factorisation_hessian_trace(
         problem: a Regression or a Population.
         U: (k, h).
         W: (h, d).
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     U, W = factors(U, W)
     found = moments(problem, U @ W)
-    (k, h), d, S = U.shape, W.shape[1], found.sigma_x
+    k, h = U.shape
+    d = W.shape[1]
+    S = found.sigma_x
     data = k * np.sum((W @ S) * W) + np.sum(U * U) * np.trace(S)
     return float(
-        2 * found.scale * data + 2 * checks.number("gamma", gamma, at_least=0) * (d + k) * h
+        2 * found.scale * data
+        + 2 * checks.number("weight_decay", weight_decay, at_least=0) * (d + k) * h
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...numerics.balance_roots import Root, signed_root
+from ...numerics.balance_roots import BalanceRoot, signed_root
 
 
 class FixedPoint(float):
@@ -20,13 +20,13 @@ class FixedPoint(float):
         d_sigma2: (m,) ∂λ*/∂sigma2.
         d_theta2: (m,) ∂λ*/∂theta2.
         d_kappa: ∂λ*/∂κ.
-        d_gamma: ∂λ*/∂γ.
+        d_weight_decay: ∂λ*/∂γ.
     """
 
     d_sigma2: np.ndarray
     d_theta2: np.ndarray
     d_kappa: float
-    d_gamma: float
+    d_weight_decay: float
 
 
 class FixedPoints(NamedTuple):
@@ -37,18 +37,18 @@ class FixedPoints(NamedTuple):
         d_sigma2: (…, m).
         d_theta2: (…, m).
         d_kappa: (…,).
-        d_gamma: (…,).
+        d_weight_decay: (…,).
     """
 
     value: np.ndarray
     d_sigma2: np.ndarray
     d_theta2: np.ndarray
     d_kappa: np.ndarray
-    d_gamma: np.ndarray
+    d_weight_decay: np.ndarray
 
 
 def fixed_point(
-    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, gamma: float = 0.0
+    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, weight_decay: float = 0.0
 ) -> FixedPoint:
     r"""λ*: where on the orbit $\theta_\lambda = e^{\lambda A}\theta$ the charge's drift is zero.
 
@@ -73,19 +73,25 @@ def fixed_point(
         sigma2: (m,) the noise nᵢᵀΣnᵢ along its eigenvectors.
         theta2: (m,) the squares (nᵢᵀθ)².
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     found = fixed_points(
-        checks.array("mu", mu, ndim=(1,)), sigma2, theta2, kappa, checks.number("gamma", gamma)
+        checks.array("mu", mu, ndim=(1,)),
+        sigma2,
+        theta2,
+        kappa,
+        checks.number("weight_decay", weight_decay),
     )
     result = FixedPoint(float(found.value))
-    result.d_sigma2, result.d_theta2 = found.d_sigma2, found.d_theta2
-    result.d_kappa, result.d_gamma = float(found.d_kappa), float(found.d_gamma)
+    result.d_sigma2 = found.d_sigma2
+    result.d_theta2 = found.d_theta2
+    result.d_kappa = float(found.d_kappa)
+    result.d_weight_decay = float(found.d_weight_decay)
     return result
 
 
 def fixed_points(
-    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, gamma: float = 0.0
+    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, weight_decay: float = 0.0
 ) -> FixedPoints:
     """`fixed_point` for many symmetries or many points at once, over leading axes.
 
@@ -96,20 +102,22 @@ def fixed_points(
         sigma2: (…, m).
         theta2: (…, m).
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     mu, sigma2, theta2 = spectra(mu, sigma2, theta2)
     kappa = checks.number("kappa", kappa, at_least=0)
-    gamma = checks.number("gamma", gamma, at_least=0)
-    shape, m = mu.shape[:-1], mu.shape[-1]
+    weight_decay = checks.number("weight_decay", weight_decay, at_least=0)
+    shape = mu.shape[:-1]
+    m = mu.shape[-1]
     rows = [values.reshape(math.prod(shape), m) for values in (mu, sigma2, theta2)]
     # Noise pushes towards larger λ where μ > 0, decay where μ < 0.
-    root = signed_root(rows[0], _log(kappa, rows[1]), _log(4 * gamma, rows[2]))
-    by_noise, by_decay = _slopes(rows[0], root, 1), _slopes(rows[0], root, -1)
+    root = signed_root(rows[0], _log(kappa, rows[1]), _log(4 * weight_decay, rows[2]))
+    by_noise = _slopes(rows[0], root, 1)
+    by_decay = _slopes(rows[0], root, -1)
     return FixedPoints(
         root.x.reshape(shape),
         by_noise(_log(kappa)).reshape(*shape, m),
-        by_decay(_log(4 * gamma)).reshape(*shape, m),
+        by_decay(_log(4 * weight_decay)).reshape(*shape, m),
         by_noise(_log(rows[1])).sum(axis=-1).reshape(shape),
         by_decay(_log(4.0, rows[2])).sum(axis=-1).reshape(shape),
     )
@@ -121,7 +129,7 @@ def _log(*factors: np.ndarray | float) -> np.ndarray:
         return np.asarray(sum(np.log(np.abs(f)) for f in factors))
 
 
-def _slopes(mu: np.ndarray, root: Root, sign: int) -> Callable[[np.ndarray], np.ndarray]:
+def _slopes(mu: np.ndarray, root: BalanceRoot, sign: int) -> Callable[[np.ndarray], np.ndarray]:
     """The map from logarithms of the factors beside |μ| to the derivatives of λ*."""
     x, level, slope = (values[:, None] for values in root)
     x = np.where(np.isfinite(x), x, np.nan)

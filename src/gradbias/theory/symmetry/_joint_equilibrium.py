@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...numerics.balance_roots import joint_balance
+from ...numerics.balance_roots import orbit_balance
 
 
 class JointEquilibrium(NamedTuple):
@@ -26,7 +27,7 @@ class JointEquilibrium(NamedTuple):
 
 
 def joint_equilibrium(
-    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, gamma: float = 0.0
+    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, weight_decay: float = 0.0
 ) -> JointEquilibrium:
     r"""The point of the orbit of several diagonal symmetries with the least κ Tr Σ + 4γ‖θ‖².
 
@@ -39,18 +40,18 @@ def joint_equilibrium(
         sigma2: (D,) the diagonal of the gradient noise.
         theta2: (D,) the squares of the parameters.
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     mu = checks.array("mu", mu, ndim=(2,))
     sigma2 = _squares("sigma2", sigma2, mu.shape[1])
     theta2 = _squares("theta2", theta2, mu.shape[1])
     weights = (
         checks.number("kappa", kappa, at_least=0),
-        4 * checks.number("gamma", gamma, at_least=0),
+        4 * checks.number("weight_decay", weight_decay, at_least=0),
     )
     with np.errstate(divide="ignore"):
         logs = [np.log(w) + np.log(x) for w, x in zip(weights, (sigma2, theta2), strict=True)]
-    found = joint_balance(2 * np.vstack([-mu.T, mu.T]), np.concatenate(logs))
+    found = orbit_balance(scipy.sparse.csc_array(mu.T), *logs)
     if not found.reached:
         raise ValueError(
             "mu: these symmetries have no joint equilibrium at a finite distance: along some "

@@ -1,8 +1,11 @@
 """Moments of residuals and inputs under a squared loss: what gradient noise is made of."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ...problems import Problem
 
 
 class Moments(NamedTuple):
@@ -49,22 +52,20 @@ class Moments(NamedTuple):
         return self.error
 
 
-def moments(problem: Any, V: np.ndarray) -> Moments:
+def moments(problem: "Problem", V: np.ndarray) -> Moments:
     """The moments of a problem at the predictor V (k, d) of the column form y = Vx."""
-    from ...problems import Population, Regression  # brings jax along
+    from ...problems import Population  # brings jax along
+    from .._problem import least_squares
 
-    if not isinstance(problem, (Population, Regression)):
-        raise ValueError(
-            "problem must be a gradbias Regression or Population, whose noise is known, got "
-            f"{type(problem).__name__}"
-        )
+    problem = least_squares(problem)
     if V.shape != (problem.k, problem.d):
         raise ValueError(
             f"the product of the weights must be {(problem.k, problem.d)}, as outputs and inputs "
             f"of the problem are, got {V.shape}"
         )
     if isinstance(problem, Population):
-        S, E = np.asarray(problem.sigma_x), V - problem.V
+        S = np.asarray(problem.sigma_x)
+        E = V - problem.V
         return Moments(float(problem.weight), S, E @ S, error=(E, S, problem.sigma_eps))
     X = np.asarray(problem.X)
     R = X @ V.T - problem.labels

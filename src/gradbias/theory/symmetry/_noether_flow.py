@@ -7,7 +7,7 @@ from ...numerics import checks
 from ._fixed_point import spectra
 
 
-class NoetherFlow(float):
+class ChargeVelocity(float):
     """dC/dt, a number, with its causes.
 
     Convention: κ = lr/S, C = θᵀAθ, objective L + γ‖θ‖², t = steps·lr.
@@ -30,10 +30,10 @@ def noether_flow(
     sigma2: ArrayLike,
     theta2: ArrayLike,
     kappa: float,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
     mean_gradient2: ArrayLike | None = None,
     lr: float | None = None,
-) -> NoetherFlow:
+) -> ChargeVelocity:
     r"""$dC/dt = -4\gamma C + \kappa\,\mathrm{Tr}[\Sigma A] + lr\,\bar g^T A \bar g$ of one charge.
 
     Convention: κ = lr/S, C = θᵀAθ, objective L + γ‖θ‖², t = steps·lr. Without decay, and with
@@ -44,14 +44,14 @@ def noether_flow(
         sigma2: (m,) the noise nᵢᵀΣnᵢ of one sample's gradient along its eigenvectors.
         theta2: (m,) the squares (nᵢᵀθ)².
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
         mean_gradient2: (m,) the squares (nᵢᵀḡ)² of the mean gradient, for the last term, which
             belongs to finite steps and is absent from the stochastic differential equation.
         lr: the learning rate; needed together with it.
     """
     mu, sigma2, theta2 = spectra(mu, sigma2, theta2)
     kappa = checks.number("kappa", kappa, at_least=0)
-    gamma = checks.number("gamma", gamma, at_least=0)
+    weight_decay = checks.number("weight_decay", weight_decay, at_least=0)
     if (mean_gradient2 is None) != (lr is None):
         given = "lr" if mean_gradient2 is None else "mean_gradient2"
         raise ValueError(f"mean_gradient2 and lr must be given together, got only {given}")
@@ -59,13 +59,17 @@ def noether_flow(
     if mean_gradient2 is not None:
         squares = checks.array("mean_gradient2", mean_gradient2, shape=mu.shape)
         gd = checks.number("lr", lr, at_least=0) * float(mu @ squares)
-    charge, noise = float(mu @ theta2), kappa * float(mu @ sigma2)
-    return _flow(charge, -4 * gamma * charge, noise, gd)
+    charge = float(mu @ theta2)
+    noise = kappa * float(mu @ sigma2)
+    return _flow(charge, -4 * weight_decay * charge, noise, gd)
 
 
-def _flow(charge: float, decay: float, noise: float, gd: float) -> NoetherFlow:
-    result = NoetherFlow(decay + noise + gd)
-    result.charge, result.decay, result.noise, result.gd = charge, decay, noise, gd
+def _flow(charge: float, decay: float, noise: float, gd: float) -> ChargeVelocity:
+    result = ChargeVelocity(decay + noise + gd)
+    result.charge = charge
+    result.decay = decay
+    result.noise = noise
+    result.gd = gd
     return result
 
 
@@ -76,8 +80,8 @@ def flow_by_method(
     mean_gradient2: ArrayLike,
     lr: float,
     batch_size: int,
-    gamma: float = 0.0,
-) -> dict[str, NoetherFlow]:
+    weight_decay: float = 0.0,
+) -> dict[str, ChargeVelocity]:
     """What moves a charge under gradient flow, GD, SGD and SGD's differential equation.
 
     Convention: κ = lr/S, C = θᵀAθ, objective L + γ‖θ‖², t = steps·lr. Gradient flow conserves C,
@@ -90,15 +94,18 @@ def flow_by_method(
         mean_gradient2: (m,) the squares (nᵢᵀḡ)².
         lr: learning rate.
         batch_size: S, drawn with replacement.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
 
     Returns:
         The flow by "GF", "GD", "SGD" and "SDE".
     """
     batch_size = checks.integer("batch_size", batch_size, at_least=1)
     lr = checks.number("lr", lr, above=0)
-    full = noether_flow(mu, sigma2, theta2, lr / batch_size, gamma, mean_gradient2, lr)
-    charge, decay, noise, gd = full.charge, full.decay, full.noise, full.gd
+    full = noether_flow(mu, sigma2, theta2, lr / batch_size, weight_decay, mean_gradient2, lr)
+    charge = full.charge
+    decay = full.decay
+    noise = full.noise
+    gd = full.gd
     return {
         "GF": _flow(charge, decay, 0.0, 0.0),
         "GD": _flow(charge, decay, 0.0, gd),
@@ -125,7 +132,7 @@ def orbit_flow(
     sigma2: ArrayLike,
     theta2: ArrayLike,
     kappa: float,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
 ) -> np.ndarray | float:
     r"""G(λ), the drift of C on the orbit: zero at λ*, and −½ dΦ/dλ of `orbit_potential`.
 
@@ -137,11 +144,13 @@ def orbit_flow(
         sigma2: (m,) the noise along its eigenvectors at λ = 0.
         theta2: (m,) the squares (nᵢᵀθ)² at λ = 0.
         kappa: lr/S.
-        gamma: γ.
+        weight_decay: γ.
     """
     mu, sigma2, theta2 = spectra(mu, sigma2, theta2)
     power = 2 * _outer(lam, mu)
-    return kappa * (np.exp(-power) @ (mu * sigma2)) - 4 * gamma * (np.exp(power) @ (mu * theta2))
+    return kappa * (np.exp(-power) @ (mu * sigma2)) - 4 * weight_decay * (
+        np.exp(power) @ (mu * theta2)
+    )
 
 
 def orbit_potential(
@@ -150,7 +159,7 @@ def orbit_potential(
     sigma2: ArrayLike,
     theta2: ArrayLike,
     kappa: float,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
 ) -> np.ndarray | float:
     r"""Φ(λ) = κ Tr Σ + 4γ‖θ‖² on the orbit: strictly convex, and least at λ*.
 
@@ -162,11 +171,11 @@ def orbit_potential(
         sigma2: (m,) the noise along its eigenvectors at λ = 0.
         theta2: (m,) the squares (nᵢᵀθ)² at λ = 0.
         kappa: lr/S.
-        gamma: γ.
+        weight_decay: γ.
     """
     mu, sigma2, theta2 = spectra(mu, sigma2, theta2)
     power = 2 * _outer(lam, mu)
-    return kappa * (np.exp(-power) @ sigma2) + 4 * gamma * (np.exp(power) @ theta2)
+    return kappa * (np.exp(-power) @ sigma2) + 4 * weight_decay * (np.exp(power) @ theta2)
 
 
 def moved_noise(sigma: ArrayLike, A: ArrayLike, lam: float) -> np.ndarray:

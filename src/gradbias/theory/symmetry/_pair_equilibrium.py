@@ -1,6 +1,6 @@
 """The noise equilibrium of two neighbouring factors, y = UWx: on their orbit, and for any V."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,9 @@ from ...numerics.psd import power, rank, riccati
 from .._units import PARAMETER, PREDICTOR, RATE, TIME, homogeneous
 from ._factorisation import factors, gammas
 from ._moments import moments
+
+if TYPE_CHECKING:
+    from ...problems import Problem
 
 
 class PairEquilibrium(NamedTuple):
@@ -38,7 +41,7 @@ def pair_equilibrium(
     noise_U: ArrayLike,
     noise_W: ArrayLike,
     kappa: float = 1.0,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
 ) -> PairEquilibrium:
     r"""Column form y = UWx: the equilibrium of all symmetries U → UB, W → B⁻¹W at once.
 
@@ -55,15 +58,16 @@ def pair_equilibrium(
         noise_U: (h, h) of `factorisation_noise`.
         noise_W: (h, h).
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     U, W = factors(U, W)
     h = len(W)
     kappa = checks.number("kappa", kappa, at_least=0)
-    four = 4 * checks.number("gamma", gamma, at_least=0)
+    four = 4 * checks.number("weight_decay", weight_decay, at_least=0)
     left = kappa * _square("noise_W", noise_W, h) + four * U.T @ U
     right = kappa * _square("noise_U", noise_U, h) + four * W @ W.T
-    UUt, WtW = U @ riccati(left, right) @ U.T, W.T @ riccati(right, left) @ W
+    UUt = U @ riccati(left, right) @ U.T
+    WtW = W.T @ riccati(right, left) @ W
     both = rank(left) == h and rank(right) == h
     return PairEquilibrium(riccati(left, right) if both else np.full((h, h), np.nan), UUt, WtW)
 
@@ -80,13 +84,13 @@ class Factorisation(NamedTuple):
     W: np.ndarray
 
 
-@homogeneous({"U": PARAMETER, "W": PARAMETER}, by="V", V=PREDICTOR, kappa=TIME, gamma=RATE)
+@homogeneous({"U": PARAMETER, "W": PARAMETER}, by="V", V=PREDICTOR, kappa=TIME, weight_decay=RATE)
 def factorisation_equilibrium(
-    problem: Any,
+    problem: "Problem",
     width: int,
     V: ArrayLike | None = None,
     kappa: float = 1.0,
-    gamma: float = 0.0,
+    weight_decay: float = 0.0,
     frame: ArrayLike | None = None,
 ) -> Factorisation:
     r"""Column form y = UWx: the factors of V at noise equilibrium (Eq 92), for any V.
@@ -101,12 +105,12 @@ def factorisation_equilibrium(
         width: hidden units, at least the rank of V.
         V: (k, d), what the factors make; the problem's minimiser of least norm if None.
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
         frame: F (r, width) with orthonormal rows, r the rank of V; the first units if None.
     """
     width = checks.integer("width", width, at_least=1)
     V = _target(problem, V)
-    Gamma_W, Gamma_U = gammas(moments(problem, V), kappa, gamma)
+    Gamma_W, Gamma_U = gammas(moments(problem, V), kappa, weight_decay)
     for name, matrix in (("inputs", Gamma_W), ("outputs", Gamma_U)):
         if rank(matrix) < len(matrix):
             raise ValueError(
@@ -119,10 +123,12 @@ def factorisation_equilibrium(
     return Factorisation(U, F.T @ (np.sqrt(s)[:, None] * Rt) @ power(Gamma_W, -0.5))
 
 
-def _target(problem: Any, V: ArrayLike | None) -> np.ndarray:
+def _target(problem: "Problem", V: ArrayLike | None) -> np.ndarray:
     if V is not None:
         return checks.array("V", V, ndim=(2,))
-    return np.asarray(problem.min_norm).reshape(problem.d, problem.k).T
+    from .._problem import least_squares  # brings jax along
+
+    return least_squares(problem).min_norm.reshape(problem.d, problem.k).T
 
 
 def _frame(frame: ArrayLike | None, r: int, width: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from ._fixed_point import fixed_point, spectra
 
 
 def local_rate(
-    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, gamma: float = 0.0
+    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, weight_decay: float = 0.0
 ) -> float:
     r"""−(dC/dt)/(C − C*) near the equilibrium, per unit of time t = steps·lr.
 
@@ -26,14 +26,14 @@ def local_rate(
         sigma2: (m,) the noise along its eigenvectors, anywhere on the orbit.
         theta2: (m,) the squares (nᵢᵀθ)² there.
         kappa: lr/S.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     mu, sigma2, theta2 = spectra(mu, sigma2, theta2)
-    lam = fixed_point(mu, sigma2, theta2, kappa, gamma)
+    lam = fixed_point(mu, sigma2, theta2, kappa, weight_decay)
     if not np.isfinite(lam):
         return float("nan")
     noise = (mu * np.exp(-lam * mu)) ** 2 @ sigma2
-    return float(kappa * noise / ((mu * np.exp(lam * mu)) ** 2 @ theta2) + 4 * gamma)
+    return float(kappa * noise / ((mu * np.exp(lam * mu)) ** 2 @ theta2) + 4 * weight_decay)
 
 
 def rescaling_rates(
@@ -52,7 +52,8 @@ def rescaling_rates(
         theta2_minus: ‖θ₋‖².
         kappa: lr/S.
     """
-    sigma2, theta2 = [noise_plus, noise_minus], [theta2_plus, theta2_minus]
+    sigma2 = [noise_plus, noise_minus]
+    theta2 = [theta2_plus, theta2_minus]
     lam = fixed_point([1.0, -1.0], sigma2, theta2, kappa)
     s = np.sqrt(noise_plus) * np.sqrt(noise_minus)
     ends = sorted((theta2_plus * np.exp(2 * lam), theta2_minus * np.exp(-2 * lam)))
@@ -139,7 +140,7 @@ class TimeScales(NamedTuple):
     slow: bool
 
 
-def time_scales(curvature: float, rate: float, gamma: float = 0.0) -> TimeScales:
+def time_scales(curvature: float, rate: float, weight_decay: float = 0.0) -> TimeScales:
     """The fast and the slow time of training, from the curvature and `local_rate`.
 
     Convention: κ = lr/S, objective L + γ‖θ‖².
@@ -147,13 +148,15 @@ def time_scales(curvature: float, rate: float, gamma: float = 0.0) -> TimeScales
     Args:
         curvature: the least eigenvalue of the Hessian across the manifold of minima.
         rate: of the slowest charge, `local_rate`.
-        gamma: γ ≥ 0.
+        weight_decay: γ ≥ 0.
     """
     fit = 1 / checks.number("curvature", curvature, above=0)
     rate = checks.number("rate", rate, at_least=0)
-    gamma = checks.number("gamma", gamma, at_least=0)
+    weight_decay = checks.number("weight_decay", weight_decay, at_least=0)
     equilibrium = 1 / rate if rate > 0 else np.inf
-    return TimeScales(fit, equilibrium, 1 / (4 * gamma) if gamma > 0 else np.inf, equilibrium > fit)
+    return TimeScales(
+        fit, equilibrium, 1 / (4 * weight_decay) if weight_decay > 0 else np.inf, equilibrium > fit
+    )
 
 
 def equilibration_time(sigma_x: ArrayLike, sigma_eps: ArrayLike, kappa: float) -> float:
@@ -174,11 +177,12 @@ def equilibration_time(sigma_x: ArrayLike, sigma_eps: ArrayLike, kappa: float) -
     values = np.linalg.eigvalsh(inputs)
     there = values[values > values[-1] * len(values) * np.finfo(float).eps]
     speed = 4 * kappa * float(np.trace(labels)) * (there[0] if len(there) else 0.0)
-    time, unit = float(1 / speed) if speed > 0 else math.inf, of_inputs + of_labels + of_kappa
+    time = float(1 / speed) if speed > 0 else math.inf
+    unit = of_inputs + of_labels + of_kappa
     return single(time, -unit, "equilibration_time", "sigma_x, sigma_eps and kappa")
 
 
-def equilibrium_norm(trace: float, norm2: float, kappa: float, gamma: float) -> float:
+def equilibrium_norm(trace: float, norm2: float, kappa: float, weight_decay: float) -> float:
     r"""Eq 24, corrected: the norm at which scale-invariant weights stop growing.
 
     $d\|\theta\|^2/dt = -4\gamma\|\theta\|^2 + \kappa\,\mathrm{Tr}\Sigma$ and Tr Σ falls as
@@ -189,7 +193,7 @@ def equilibrium_norm(trace: float, norm2: float, kappa: float, gamma: float) -> 
         trace: Tr Σ at θ.
         norm2: ‖θ‖² there.
         kappa: lr/S.
-        gamma: γ ≥ 0; without decay the norm grows for ever.
+        weight_decay: γ ≥ 0; without decay the norm grows for ever.
     """
     norm2 = checks.number("norm2", norm2, above=0)
-    return float(np.sqrt(norm2) * np.exp(fixed_point([1.0], [trace], [norm2], kappa, gamma)))
+    return float(np.sqrt(norm2) * np.exp(fixed_point([1.0], [trace], [norm2], kappa, weight_decay)))

@@ -5,7 +5,7 @@ What the paper calls σ² is κ/2 in its main text and κ in its appendix B.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from ._factorisation import factorisation_hessian_trace, factors, relative_gap
 from ._fixed_point import fixed_point, spectra
 from ._moments import moments
 from ._noether_flow import noether_flow
+
+if TYPE_CHECKING:
+    from ...problems import Problem
 
 __all__ = [
     "approximate_charge",
@@ -33,16 +36,16 @@ __all__ = [
 
 
 def noether_flow_7(
-    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, gamma: float = 0.0
+    mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike, kappa: float, weight_decay: float = 0.0
 ) -> float:
     """Eq 7: the noise term with σ² = κ/2 and C = θᵀAθ, half of what it is."""
-    flow = noether_flow(mu, sigma2, theta2, kappa, gamma)
+    flow = noether_flow(mu, sigma2, theta2, kappa, weight_decay)
     return flow.decay + flow.noise / 2
 
 
-def equilibrium_norm(trace: float, norm2: float, kappa: float, gamma: float) -> float:
+def equilibrium_norm(trace: float, norm2: float, kappa: float, weight_decay: float) -> float:
     """Eq 24: the norm where −γ‖θ‖² + σ² Tr Σ vanishes with σ² = κ/2, 2^¼ times too large."""
-    return float((kappa * trace * norm2 / (2 * gamma)) ** 0.25)
+    return float((kappa * trace * norm2 / (2 * weight_decay)) ** 0.25)
 
 
 def charge_bound(mu: ArrayLike, sigma2: ArrayLike, theta2: ArrayLike) -> tuple[float, float]:
@@ -73,7 +76,8 @@ def rate_bound(
     """
     mu, sigma2, theta2 = spectra(mu, sigma2, theta2)
     lam = fixed_point(mu, sigma2, theta2, kappa)
-    there, noise = theta2 * np.exp(2 * lam * mu), sigma2 * np.exp(-2 * lam * mu)
+    there = theta2 * np.exp(2 * lam * mu)
+    noise = sigma2 * np.exp(-2 * lam * mu)
     side = mu * lam > 0
     bound = -kappa * (mu[side] ** 2 @ noise[side]) / (mu[side] ** 2 @ there[side])
     return float(kappa * (mu @ sigma2) / (mu @ theta2 - mu @ there)), float(bound)
@@ -84,17 +88,19 @@ def tracking_error(rate: float, drift: float, volatility: float) -> float:
     return (2 * drift**2 + volatility**2) / (2 * rate**2)
 
 
-def factorisation_residual(problem: Any, U: ArrayLike, W: ArrayLike, gamma: float) -> float:
+def factorisation_residual(
+    problem: "Problem", U: ArrayLike, W: ArrayLike, weight_decay: float
+) -> float:
     """Theorem 5.2: WΓWᵀ against UᵀΓU with Γ = E[…] + 2γI, whatever lr and batch are."""
     U, W = factors(U, W)
     found = moments(problem, U @ W)
     k, d = found.G.shape
-    Gamma_W = found.inputs(np.eye(k), False) + 2 * gamma * np.eye(d)
-    Gamma_U = found.outputs(np.eye(d), False) + 2 * gamma * np.eye(k)
+    Gamma_W = found.inputs(np.eye(k), False) + 2 * weight_decay * np.eye(d)
+    Gamma_U = found.outputs(np.eye(d), False) + 2 * weight_decay * np.eye(k)
     return relative_gap(W @ Gamma_W @ W.T, U.T @ Gamma_U @ U)
 
 
-def hessian_trace(problem: Any, U: ArrayLike, W: ArrayLike) -> float:
+def hessian_trace(problem: "Problem", U: ArrayLike, W: ArrayLike) -> float:
     """Prop 5.3: half of the trace of the Hessian, and no weight decay in it."""
     return factorisation_hessian_trace(problem, U, W) / 2
 
@@ -108,7 +114,8 @@ def deep_equilibrium(
     """
     V, S_x, S_eps = (checks.array("", value, ndim=(2,)) for value in (V, sigma_x, sigma_eps))
     L, s, Rt = thin_svd(power(S_eps, 0.5) @ V @ power(S_x, 0.5))
-    depth, r = len(widths) + 1, len(s)
+    depth = len(widths) + 1
+    r = len(s)
     c = (s.sum() / r) ** (1 / depth)
     ends = c * np.sqrt(r * s / s.sum())
     frames = [np.eye(size, r) for size in widths]

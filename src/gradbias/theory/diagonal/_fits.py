@@ -1,20 +1,22 @@
-"""What the diagonal net sees of a problem, and its arguments checked."""
+"""The least-squares fits that a diagonal net can end at, and its arguments checked."""
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ...numerics import checks
-from ...problems import QuadraticProblem, Regression
+from ...problems import Regression
+from .._problem import LeastSquares, Params, finite_data, one_output, singular_basis
 from .._units import CURVATURE, homogeneous
 
+NET = "a diagonal net"
 EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class Fits:
     """The least-squares fits, Vᵀθ = b, without the data's conditioning.
 
     Attributes:
@@ -29,7 +31,7 @@ class Target:
     s: np.ndarray
     noise: np.ndarray
 
-    def scaled(self, scale: float) -> "Target":
+    def scaled(self, scale: float) -> "Fits":
         """The same with θ in units of `scale`."""
         return dataclasses.replace(self, b=self.b / scale, noise=self.noise / scale)
 
@@ -49,40 +51,20 @@ class Target:
         return float(np.sum(np.square(self.s * (self.V.T @ theta - self.b))))
 
 
-def target(problem: QuadraticProblem) -> Target:
+def fits(problem: LeastSquares) -> Fits:
     """The fits of a problem with one output."""
-    if not isinstance(problem, QuadraticProblem):
-        raise ValueError(
-            f"problem must be a Regression or a Population, got {type(problem).__name__}"
-        )
-    one_output(problem)
-    V = problem.row_space
-    s = problem.svd.s if isinstance(problem, Regression) else _root_spectrum(problem)
-    b = V.T @ np.reshape(problem.min_norm, problem.d)
-    labels = np.sqrt(len(b)) * np.max(np.abs(s * b), initial=0.0)
-    return Target(V, b, s, EPS * labels / s)
+    one_output(problem, NET)
+    view = singular_basis(problem)
+    b = view.minimiser
+    labels = np.sqrt(len(b)) * np.max(np.abs(view.s * b), initial=0.0)
+    return Fits(view.basis, b, view.s, EPS * labels / view.s)
 
 
-def _root_spectrum(problem: QuadraticProblem) -> np.ndarray:
-    """Square roots of the eigenvalues of the inputs' covariance, for a Population."""
-    return np.sqrt(problem.svd.s)  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def finite_data(problem: Regression) -> tuple[np.ndarray, np.ndarray, float]:
+def samples(problem: Regression) -> tuple[np.ndarray, np.ndarray, float]:
     """X (n, d), y (n,) and the weight of a regression with one output."""
-    if not isinstance(problem, Regression):
-        raise ValueError(f"problem must be a Regression, got {type(problem).__name__}")
-    one_output(problem)
+    finite_data(problem, NET)
+    one_output(problem, NET)
     return np.asarray(problem.X), np.asarray(problem.labels)[:, 0], float(problem.weight)
-
-
-def one_output(problem: QuadraticProblem) -> None:
-    """Refuse several outputs."""
-    if problem.k != 1:
-        raise ValueError(
-            f"problem must have one output for a diagonal net, got {problem.k}: "
-            "treat the outputs one by one"
-        )
 
 
 @homogeneous(CURVATURE)
@@ -93,13 +75,14 @@ def decay_rates(problem: Regression) -> np.ndarray:
     noise with Σ = c·H the products decay as e^{−c·s·t}, t = k·lr² (Lemma D.13). For L = (1/2n)‖·‖²
     s_j = (4/n)Σ_i X_ij².
     """
-    X, _, weight = finite_data(problem)
+    X, _, weight = samples(problem)
     return 8 * weight * np.sum(np.square(X), axis=0)
 
 
-def halves(
-    problem: QuadraticProblem, u: ArrayLike, v: ArrayLike, names: tuple[str, str] = ("u", "v")
-) -> tuple[np.ndarray, np.ndarray]:
+def halves(d: int, params: Params) -> tuple[np.ndarray, np.ndarray]:
     """The two halves of the parameters, (d,) each."""
-    shape = (problem.d,)
-    return checks.array(names[0], u, shape=shape), checks.array(names[1], v, shape=shape)
+    if not isinstance(params, Mapping) or set(params) != {"u", "v"}:
+        got = list(params) if isinstance(params, Mapping) else type(params).__name__
+        raise ValueError(f"params must be a dict with u and v of a diagonal net, got {got!r:.80}")
+    u, v = (checks.array(f"params[{n!r}]", params[n], shape=(d,)) for n in ("u", "v"))
+    return u, v
