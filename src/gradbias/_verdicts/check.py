@@ -2,16 +2,23 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .._engine.run import Run
 from .._engine.setup import Setup
 from .._engine.simulate import simulate
-from .compare import Verdict, Verdicts, failed, judged, undecided
+from ..observe import Observable
+from ..theorems import Theorem
+from .compare import not_applicable
+from .judge import judged
 from .predict import Prediction, Predictions, predict
 from .reproduced import reproduced
 from .runs import execute
+from .verdict import Verdict, Verdicts, failed, undecided
 from .which_run import Reading, readings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,7 +45,7 @@ class Study:
 
         return f"<pre>{html.escape(str(self.run))}</pre>{self.verdicts._repr_html_()}"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Error against what is allowed, for every quantity that was compared.
 
         Args:
@@ -49,58 +56,58 @@ class Study:
         return draw_verdicts(self.verdicts, ax)
 
 
-def check(setup: Setup, only: str = "*", progress: bool | None = None) -> Study:
+def check(setup: Setup, only: str | Theorem = "*", progress: bool | None = None) -> Study:
     """Predict, simulate with what the theorems need, compare.
 
     Args:
         setup: what to run.
-        only: a pattern of theorem ids, such as "rank1.*".
+        only: a pattern of theorem ids, such as "rank1.*", or a theorem.
         progress: show a line while it runs; by default where a person may be looking.
 
     Returns:
         The study; print it.
     """
-    told = predict(setup, only)
-    read = readings(setup, told)
+    predictions = predict(setup, only)
+    read = readings(setup, predictions)
     run = _recorded(setup, read, setup.record, progress)
     runs = {setup: run}
     verdicts: list[Verdict] = []
     for reading in read:
-        at, theorem = reading.prediction.setup, reading.prediction.theorem
+        at = reading.prediction.setup
+        theorem = reading.prediction.theorem
         if reading.trouble:
             verdicts.append(undecided(theorem.id, reading.trouble))
             continue
         if theorem.runs is None and at not in runs:
             runs[at] = _recorded(at, read, {}, progress)
         verdicts += _verdicts(reading.prediction, runs.get(at, run), progress)
-    verdicts += [
-        Verdict(theorem.id, "", "not applicable", reason=str(failed))
-        for theorem, failed in told.near_misses
-    ]
-    return Study(told, run, Verdicts(verdicts))
+    verdicts += not_applicable(predictions)
+    return Study(predictions, run, Verdicts(verdicts))
 
 
 def _recorded(
-    setup: Setup, read: list[Reading], own: Mapping[str, Any], progress: bool | None
+    setup: Setup, read: list[Reading], record: Mapping[str, Observable], progress: bool | None
 ) -> Run:
     """One run with all that the theorems need; if that fails, the setup as it was given."""
     try:
-        return simulate(setup.replace(record=_record(setup, read, own)), progress=progress)
+        return simulate(setup.replace(record=_extended(record, setup, read)), progress=progress)
     except Exception:
         # Which observable it was shows when each theorem runs by itself; the setup's own error
         # is raised here.
         return simulate(setup, progress=progress)
 
 
-def _record(setup: Setup, read: list[Reading], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Own observables, and what the theorems read there need, under names that are still free."""
-    record = dict(own)
+def _extended(
+    record: Mapping[str, Observable], setup: Setup, read: list[Reading]
+) -> dict[str, Observable]:
+    """A record, and what the theorems read there need, under names that are still free."""
+    extended = dict(record)
     for reading in read:
         theorem = reading.prediction.theorem
         if theorem.runs is None and reading.prediction.setup is setup and not reading.trouble:
             for name, observable in theorem.observables.items():
-                record.setdefault(name, observable)
-    return record or dict(setup.record)
+                extended.setdefault(name, observable)
+    return extended or dict(setup.record)
 
 
 def _verdicts(prediction: Prediction, run: Run, progress: bool | None) -> list[Verdict]:
@@ -117,5 +124,5 @@ def _verdicts(prediction: Prediction, run: Run, progress: bool | None) -> list[V
         return judged(prediction, runs)
 
     alone = theorem.runs is not None or not shared
-    found = by_itself(prediction) if alone else judged(prediction, {"run": run})
-    return reproduced(found, prediction, by_itself)
+    verdicts = by_itself(prediction) if alone else judged(prediction, {"run": run})
+    return reproduced(verdicts, prediction, by_itself)

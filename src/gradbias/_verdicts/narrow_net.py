@@ -7,13 +7,11 @@ units are kept as they are, and only the others rotated: what a theorem says of 
 none, is read there, whatever the width.
 """
 
-from typing import Any
-
 import numpy as np
 
 from .._engine.setup import Setup
 from ..dynamics import Descent, Diffusion, Flow
-from ..nets import ChainNet, Deep, Rank1, TwoLayer
+from ..nets import ChainNet, Deep, Net, Rank1, TwoLayer
 from ..numerics.host_rng import generator
 from ..numerics.precision import host, to_numpy
 from ..theorems import _shared_hypotheses as common
@@ -30,7 +28,8 @@ def narrow(setup: Setup) -> Setup | None:
 
     It records nothing but what is asked of it: say so with `replace`.
     """
-    moves, net = setup.dynamics, setup.net
+    moves = setup.dynamics
+    net = setup.net
     if type(moves) not in (Flow, Descent, Diffusion) or not common.sees_data_only(setup):
         return None
     if type(net) not in (TwoLayer, Deep, Rank1):
@@ -50,11 +49,13 @@ def _turned(factors: list[np.ndarray]) -> list[np.ndarray]:
     """The factors with every wide seam in a basis of what its two sides span."""
     turned = list(factors)
     for k in range(1, len(turned)):
-        left, right = turned[k - 1], turned[k]
+        left = turned[k - 1]
+        right = turned[k]
         span = KEPT + left.shape[0] + right.shape[1]
         if left.shape[1] > max(WIDE, span) and _alike(left, right):
             Q = _frame(left, right)
-            turned[k - 1], turned[k] = left @ Q, Q.T @ right
+            turned[k - 1] = left @ Q
+            turned[k] = Q.T @ right
     return turned
 
 
@@ -96,7 +97,7 @@ def _parameters(net: ChainNet, factors: list[np.ndarray]) -> dict[str, np.ndarra
     return to_numpy(net.from_factors(factors))
 
 
-def _net(net: Any, factors: list[np.ndarray]) -> ChainNet:
+def _net(net: Net, factors: list[np.ndarray]) -> ChainNet:
     if isinstance(net, TwoLayer):
         return TwoLayer(net.d, net.k, factors[0].shape[1])
     if isinstance(net, Rank1):

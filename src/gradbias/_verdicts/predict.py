@@ -4,7 +4,8 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+
+import numpy as np
 
 from .._engine.setup import Setup
 from .._text.table import Table, brief
@@ -37,7 +38,7 @@ class Prediction:
         return self.theorem.tell(self.setup)
 
     @property
-    def value(self) -> dict[str, Any]:
+    def value(self) -> dict[str, np.ndarray]:
         """Quantity → predicted number or array."""
         return {name: claim.value for name, claim in self.claims.items()}
 
@@ -85,8 +86,10 @@ class Predictions(Table):
         near_misses: list[tuple[Theorem, Checked]],
         others: Counter[str],
     ):
-        self.setup, self.applying = setup, applying
-        self.near_misses, self.others = near_misses, others
+        self.setup = setup
+        self.applying = applying
+        self.near_misses = near_misses
+        self.others = others
 
     def __len__(self) -> int:
         return len(self.applying)

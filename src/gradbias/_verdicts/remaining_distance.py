@@ -1,7 +1,7 @@
 """Where a run that was stopped close to a minimum would have ended: what is left to its limit."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from .._engine.setup import Setup
 from ..nets import LinearNet
 from ..nets.base import as_matrix
 from ..numerics.precision import host, to_numpy
+from ..numerics.types import PyTree
 from ..problems import QuadraticProblem
 from ..theorems._shared_hypotheses import noise_vanishes
 
@@ -48,7 +49,9 @@ def carried_on(run: Run) -> CarriedOn | None:
     setup = run.setup
     if setup is None or not _has_limit(setup):
         return None
-    problem, net = _parts(setup)
+    problem = setup.problem
+    net = setup.net
+    assert isinstance(problem, QuadraticProblem) and isinstance(net, LinearNet)
     if problem.rank * problem.k > LARGEST or not _finite(run.final):
         return None
     target = np.asarray(problem.as_predictor(problem.min_norm))
@@ -60,13 +63,8 @@ def carried_on(run: Run) -> CarriedOn | None:
     return CarriedOn(dataclasses.replace(run, final=final, theta=theta), bool(close))
 
 
-def _parts(setup: Setup) -> tuple[Any, Any]:
-    """Problem and net, known to be quadratic and linear."""
-    return setup.problem, setup.net
-
-
 def _has_limit(setup: Setup) -> bool:
-    dynamics: Any = setup.dynamics
+    dynamics = setup.dynamics
     if not isinstance(setup.net, LinearNet) or not isinstance(setup.problem, QuadraticProblem):
         return False
     if dynamics.at_minimum or getattr(dynamics, "weight_decay", 0) != 0:
@@ -74,12 +72,14 @@ def _has_limit(setup: Setup) -> bool:
     return setup.problem.rank > 0 and noise_vanishes(setup)
 
 
-def _finite(params: Any) -> bool:
+def _finite(params: PyTree) -> bool:
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
 
 
 @host
-def _newton(net: Any, params: Any, basis: np.ndarray, target: np.ndarray) -> Any:
+def _newton(
+    net: LinearNet, params: PyTree, basis: np.ndarray, target: np.ndarray
+) -> tuple[PyTree, list[float], float]:
     """The parameters after the step, the misfits before and after it, and the predictor's size."""
     final, misfits, size = to_numpy(_step(net, params, basis, target))
     return final, misfits.tolist(), float(size)
@@ -90,16 +90,16 @@ def _step(net, params, basis, target):
     flat, shaped = ravel_pytree(params)
     wanted = (basis.T @ target).ravel()
 
-    def seen(p):
+    def fitted(p):
         return (basis.T @ as_matrix(net.predictor(shaped(p)))).ravel()
 
-    now, pull_back = jax.vjp(seen, flat)
+    now, pull_back = jax.vjp(fitted, flat)
     misfit = now - wanted
 
     def kernel_times(u):
-        return jax.jvp(seen, (flat,), pull_back(u))[1]
+        return jax.jvp(fitted, (flat,), pull_back(u))[1]
 
     kernel = jax.lax.map(kernel_times, jnp.eye(len(now)))
     after = flat - pull_back(jnp.linalg.pinv(kernel, hermitian=True) @ misfit)[0]
-    misfits = jnp.stack([jnp.linalg.norm(misfit), jnp.linalg.norm(seen(after) - wanted)])
+    misfits = jnp.stack([jnp.linalg.norm(misfit), jnp.linalg.norm(fitted(after) - wanted)])
     return shaped(after), misfits, jnp.linalg.norm(now) + jnp.linalg.norm(wanted)

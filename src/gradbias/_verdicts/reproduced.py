@@ -3,15 +3,14 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 
 from .._engine.setup import Setup, Until
 from ..dynamics import Descent
-from .compare import Verdict
 from .predict import Prediction
+from .verdict import Verdict
 
 LAST_DIGITS = 4 * np.finfo(np.float64).eps  # by which the second start differs, relative
 SAME = 0.03  # of an error: what it may change by, if it is the theorem's
@@ -21,7 +20,7 @@ FALLEN = 0.5  # of an error: what is left at most of one of order lr
 Judging = Callable[[Prediction], list[Verdict]]
 
 
-def reproduced(found: list[Verdict], prediction: Prediction, judge: Judging) -> list[Verdict]:
+def reproduced(verdicts: list[Verdict], prediction: Prediction, judge: Judging) -> list[Verdict]:
     """The verdicts, "refuted" only where the error comes again.
 
     Steps beyond 2/sharpness, and starts beside a saddle, make rounding grow until two runs that
@@ -30,22 +29,22 @@ def reproduced(found: list[Verdict], prediction: Prediction, judge: Judging) -> 
     step is a hypothesis, the error must come again with a smaller one.
 
     Args:
-        found: the verdicts of a theorem.
+        verdicts: the verdicts of a theorem.
         prediction: of which they are.
         judge: runs and judges a prediction.
     """
-    if not _any_refuted(found):
-        return found
+    if not _any_refuted(verdicts):
+        return verdicts
     again = judge(dataclasses.replace(prediction, setup=_nudged(prediction.setup)))
-    found = _doubted(found, again, _same, _of_rounding)
+    verdicts = _doubted(verdicts, again, _same, _of_rounding)
     smaller = _smaller_step(prediction)
-    if smaller is None or not _any_refuted(found):
-        return found
-    return _doubted(found, judge(smaller), _as_large, _of_the_step)
+    if smaller is None or not _any_refuted(verdicts):
+        return verdicts
+    return _doubted(verdicts, judge(smaller), _as_large, _of_the_step)
 
 
-def _any_refuted(found: list[Verdict]) -> bool:
-    return any(verdict.verdict == "refuted" for verdict in found)
+def _any_refuted(verdicts: list[Verdict]) -> bool:
+    return any(verdict.verdict == "refuted" for verdict in verdicts)
 
 
 def _nudged(setup: Setup) -> Setup:
@@ -56,8 +55,9 @@ def _nudged(setup: Setup) -> Setup:
 
 def _smaller_step(prediction: Prediction) -> Prediction | None:
     """The same time in smaller steps, where the theorem is about small ones."""
-    setup, theorem = prediction.setup, prediction.theorem
-    moves: Any = setup.dynamics
+    setup = prediction.setup
+    theorem = prediction.theorem
+    moves = setup.dynamics
     if not isinstance(moves, Descent) or moves.noise is not None or callable(moves.lr):
         return None
     if sum(checked.expected_error for checked in prediction.hypotheses) == 0:
@@ -73,7 +73,7 @@ def _smaller_step(prediction: Prediction) -> Prediction | None:
 
 
 def _doubted(
-    found: list[Verdict],
+    verdicts: list[Verdict],
     again: list[Verdict],
     comes_again: Callable[[Verdict, Verdict], bool],
     reason: Callable[[float], str],
@@ -87,11 +87,16 @@ def _doubted(
         why = reason(math.nan if other is None else other.error)
         return dataclasses.replace(verdict, verdict="inconclusive", reason=why)
 
-    return [doubted(verdict) for verdict in found]
+    return [doubted(verdict) for verdict in verdicts]
+
+
+def _error(verdict: Verdict) -> np.ndarray:
+    assert verdict.measured is not None and verdict.predicted is not None
+    return np.asarray(np.asarray(verdict.measured) - np.asarray(verdict.predicted))
 
 
 def _same(one: Verdict, other: Verdict) -> bool:
-    first, second = (np.asarray(v.measured) - np.asarray(v.predicted) for v in (one, other))
+    first, second = (_error(v) for v in (one, other))
     if first.shape != second.shape:
         return False
     return bool(np.max(np.abs(first - second)) <= SAME * np.max(np.abs(first)))

@@ -1,22 +1,26 @@
 """Carry out the runs that a theorem asks for."""
 
 from collections.abc import Mapping
-from typing import Any
 
+import xarray as xr
+
+from .._engine.run import Run
 from .._engine.setup import Setup
 from .._engine.simulate import simulate
 from .._sweeps.sweep import sweep
 from ..theorems import Ensemble
 
 
-def execute(wanted: Mapping[str, Any], progress: bool | None = False) -> dict[str, Any]:
+def execute(
+    wanted: Mapping[str, Setup | Ensemble], progress: bool | None = False
+) -> dict[str, Run | xr.Dataset]:
     """Named setups become runs, ensembles become datasets.
 
     Args:
         wanted: name → Setup or Ensemble.
         progress: as in `simulate`.
     """
-    done: dict[str, Any] = {}
+    done: dict[str, Run | xr.Dataset] = {}
     for name, what in wanted.items():
         if isinstance(what, Setup):
             done[name] = simulate(what, progress=progress)

@@ -2,50 +2,83 @@
 
 import dataclasses
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from .._engine.setup import Setup
 from .._text.table import Table, number
 from ..numerics import checks
-from ..theorems import Control, Erratum, Theorem, Told, difference, find, measured
-from .compare import Verdict, judge_runs
+from ..theorems import (
+    Control,
+    Erratum,
+    Runs,
+    Theorem,
+    Told,
+    difference,
+    find,
+    measured,
+)
+from .judge import judge_runs
 from .predict import Prediction
 from .runs import execute
+from .verdict import Verdict
 
-Word = Literal["holds", "refuted", "breaks", "does not break", "shown", "not shown", "inconclusive"]
-BAD = ("refuted", "does not break", "not shown")
-BREAKS = 10.0  # a control must miss by this many tolerances
+Word = Literal[
+    "holds", "refuted", "breaks", "does not break", "shown", "not shown", "inconclusive", "error"
+]
+BAD = ("refuted", "does not break", "not shown", "error")
+BREAKS = 10.0  # a control must miss by this many times what an instance is allowed
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """One thing that was tried.
+class Outcome:
+    """What trying one thing has shown.
 
     Attributes:
-        theorem: its id.
-        what: "instance 0", "control (init is balanced)", "erratum: Eq (55)".
-        verdict: holds / refuted, breaks / does not break, shown / not shown, or inconclusive.
+        verdict: holds / refuted, breaks / does not break, shown / not shown, inconclusive, or
+            error where an exception was raised.
         quantity: the one that decided.
         error: its relative error.
         allowed: up to where it would hold.
+        power: of an instance, the smallest relative change of the prediction that it would have
+            refuted, for the equality that notices least; where there are bounds only, their
+            slack.
+        equality: does an equality have that power?
         separation: for a control, its error ÷ the largest of the instances.
-        key: the key of the instance.
-        seconds: how long it took.
         reason: why, where that is not plain.
+        traceback: of an exception.
     """
 
-    theorem: str
-    what: str
     verdict: Word
     quantity: str = ""
     error: float = float("nan")
     allowed: float = float("nan")
+    power: float = float("nan")
+    equality: bool = False
     separation: float = float("nan")
+    reason: str = ""
+    traceback: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row(Outcome):
+    """One thing that was tried, and what it has shown.
+
+    Attributes:
+        theorem: its id.
+        what: "instance 0", "control (init is balanced)", "wrong formula (half of it)", "erratum:
+            Eq (55)".
+        key: the key of the instance.
+        seconds: how long it took.
+    """
+
+    theorem: str
+    what: str
     key: int = 0
     seconds: float = 0.0
-    reason: str = ""
 
     @property
     def command(self) -> str:
@@ -61,7 +94,7 @@ class Row:
 class Verification(Table):
     """All rows of a verification."""
 
-    columns = ("theorem", "what", "error", "allowed", "verdict")
+    columns = ("theorem", "what", "error", "allowed", "power", "verdict")
 
     def __init__(self, found: list[Row]):
         self.found = found
@@ -74,7 +107,7 @@ class Verification(Table):
 
     @property
     def exit_code(self) -> int:
-        """1 if something is refuted, 2 if something is only inconclusive, else 0."""
+        """1 if something is refuted or failed, 2 if it is only inconclusive, else 0."""
         if any(row.bad for row in self.found):
             return 1
         return 2 if any(row.verdict == "inconclusive" for row in self.found) else 0
@@ -100,12 +133,13 @@ def cells(row: Row) -> tuple[str, ...]:
         word += f" ({number(row.separation)}× the claim's error)"
     if row.reason:
         word += f": {row.reason}"
-    shown = [("" if np.isnan(x) else number(x)) for x in (row.error, row.allowed)]
+    numbers = (row.error, row.allowed, row.power)
+    shown = [("" if np.isnan(x) else number(x)) for x in numbers]
     return row.theorem, row.what, *shown, word
 
 
 def verify(
-    what: str | Theorem | Iterable[Theorem] = "*",
+    only: str | Theorem | Iterable[Theorem] = "*",
     instances: int = 3,
     key: int = 0,
     on_row: Callable[[Row], None] | None = None,
@@ -113,7 +147,7 @@ def verify(
     """Try theorems on fresh random instances, break them with their controls, show their errata.
 
     Args:
-        what: a pattern of ids ("rank1.*"), a theorem or several. A pattern leaves out slow ones,
+        only: a pattern of ids ("rank1.*"), a theorem or several. A pattern leaves out slow ones,
             which take minutes; their own id does not.
         instances: how many of each.
         key: an integer that decides all of them.
@@ -125,7 +159,7 @@ def verify(
     instances = checks.integer("instances", instances, at_least=1)
     key = checks.integer("key", key)
     found: list[Row] = []
-    for theorem in quick(find(what), what):
+    for theorem in quick(find(only), only):
         for row in rows_of(theorem, instances, key):
             found.append(row)
             if on_row is not None:
@@ -133,54 +167,91 @@ def verify(
     return Verification(found)
 
 
-def quick(theorems: list[Theorem], what: Any) -> list[Theorem]:
+def quick(theorems: list[Theorem], only: str | Theorem | Iterable[Theorem]) -> list[Theorem]:
     """Without the slow ones, unless one is asked for by name or nothing else is left."""
-    named = not isinstance(what, str) or what.endswith(".py")
-    left = [t for t in theorems if named or not t.slow or t.id == what]
+    named = not isinstance(only, str) or only.endswith(".py")
+    left = [t for t in theorems if named or not t.slow or t.id == only]
     return left or theorems
 
 
 def rows_of(theorem: Theorem, instances: int, key: int) -> Iterator[Row]:
-    """The rows of one theorem as they are finished."""
-    worst: dict[str, float] = {}
+    """The rows of one theorem as they are finished; an exception is a row, too."""
+    known = Instances()
     for i in range(instances):
-        yield _timed(lambda key, i=i: _instance(theorem, i, key, worst), key + i)
+        yield _row(theorem, f"instance {i}", key + i, lambda k: _instance(theorem, k, known))
     for control in theorem.controls:
-        yield _timed(lambda key, c=control: _control(theorem, c, key, worst), key)
+        what = f"{'wrong formula' if control.formula else 'control'} ({control.breaks})"
+        yield _row(theorem, what, key, lambda k, c=control: _control(theorem, c, k, known))
     for erratum in theorem.errata:
         if erratum.evidence is not None:
-            yield _timed(lambda key, e=erratum: _erratum(theorem, e, key), key)
+            what = f"erratum: {erratum.where}"
+            yield _row(theorem, what, key, lambda k, e=erratum: _erratum(e, k))
 
 
-def _timed(make: Callable[[int], Row], key: int) -> Row:
+@dataclasses.dataclass
+class Instances:
+    """What the instances of a theorem have shown so far, by quantity.
+
+    Attributes:
+        errors: the largest.
+        allowed: the largest that was allowed.
+    """
+
+    errors: dict[str, float] = dataclasses.field(default_factory=dict)
+    allowed: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def note(self, verdict: Verdict) -> None:
+        """Take the numbers of an instance that holds into account."""
+        if verdict.verdict != "holds":
+            return
+        for largest, value in ((self.errors, verdict.error), (self.allowed, verdict.allowed)):
+            largest[verdict.quantity] = max(largest.get(verdict.quantity, 0.0), value)
+
+
+def _row(theorem: Theorem, what: str, key: int, make: Callable[[int], Outcome]) -> Row:
     began = time.monotonic()
-    row = make(key)
-    return dataclasses.replace(row, key=key, seconds=time.monotonic() - began)
+    try:
+        outcome = make(key)
+    except Exception as error:  # of this row alone: the others are still tried
+        sentence = (str(error).strip() or "no message").split("\n")[0]
+        outcome = Outcome(
+            "error",
+            reason=f"{type(error).__name__}: {sentence}",
+            traceback=traceback.format_exc(),
+        )
+    seconds = time.monotonic() - began
+    return Row(theorem=theorem.id, what=what, key=key, seconds=seconds, **vars(outcome))
 
 
-def _instance(theorem: Theorem, index: int, key: int, worst: dict[str, float]) -> Row:
-    what = f"instance {index}"
+def _instance(theorem: Theorem, key: int, instances: Instances) -> Outcome:
     setup = theorem.instances(key)
     checked = theorem.check(setup)
     failed = [c for c in checked if not c.met]
     foreign = theorem.foreign(setup)
     if failed or foreign:
         why = str(failed[0]) if failed else f"about other {foreign}"
-        return Row(theorem.id, what, "inconclusive", reason=f"the instance is not one: {why}")
+        return Outcome("inconclusive", reason=f"the instance is not one: {why}")
     runs = execute(theorem.runs_of(setup))
     verdicts = judge_runs(Prediction(theorem, setup, checked), runs)
     for verdict in verdicts:
-        worst[verdict.quantity] = max(worst.get(verdict.quantity, 0.0), verdict.error)
+        instances.note(verdict)
     decides = max(verdicts, key=_weight)
-    return Row(
-        theorem.id,
-        what,
+    return Outcome(
         decides.verdict if decides.verdict != "not applicable" else "inconclusive",
         decides.quantity,
         decides.error,
         decides.allowed,
+        least_power(verdicts),
+        any(v.verdict == "holds" and not v.bound for v in verdicts),
         reason=decides.reason,
     )
+
+
+def least_power(verdicts: Iterable[Verdict]) -> float:
+    """Of the equality that notices least; of bounds where there is nothing else."""
+    held = [v for v in verdicts if v.verdict == "holds"]
+    equalities = [v.power for v in held if not v.bound]
+    return max(equalities or [v.power for v in held], default=float("nan"))
 
 
 def _weight(verdict: Verdict) -> tuple[int, float]:
@@ -189,49 +260,52 @@ def _weight(verdict: Verdict) -> tuple[int, float]:
     return order.index(verdict.verdict), size if np.isfinite(size) else 0.0
 
 
-def _control(theorem: Theorem, control: Control, key: int, worst: dict[str, float]) -> Row:
-    what = f"control ({control.breaks})"
+def _control(theorem: Theorem, control: Control, key: int, instances: Instances) -> Outcome:
+    """A control must miss by ten times all that instances are allowed, step and noise included."""
     setup = control.setup(key)
+    excuse = _not_a_control(theorem, control, setup)
+    if excuse:
+        return Outcome("does not break", reason=excuse)
     runs = execute(theorem.runs_of(setup))
     told = _told(theorem, control, setup, runs)
-    seen = theorem.measure(runs)
-    best: tuple[float, Row] | None = None
+    seen = theorem.measure_on(runs)
+    best: tuple[float, Outcome] | None = None
     for name, claim in told.claims.items():
         value = measured(seen[name])
         # A control need not converge: only chance may excuse it.
         apart = difference(claim, dataclasses.replace(value, error=0.0))
-        allowed = theorem.limit(name) + apart.own
+        allowed = max(theorem.limit(name) + apart.own, instances.allowed.get(name, 0.0))
         over = apart.error / allowed if allowed > 0 else np.inf * apart.error
-        claimed = worst.get(name, float("nan"))
+        claimed = instances.errors.get(name, float("nan"))
         separation = apart.error / claimed if claimed > 0 else float("nan")
-        row = Row(
-            theorem.id,
-            what,
-            "breaks" if over > BREAKS else "does not break",
-            name,
-            apart.error,
-            allowed,
-            separation,
-        )
+        word: Word = "breaks" if over > BREAKS else "does not break"
+        outcome = Outcome(word, name, apart.error, allowed, separation=separation)
         if np.isfinite(apart.error) and (best is None or over > best[0]):
-            best = (over, row)
+            best = (over, outcome)
     if best is None:
-        return Row(theorem.id, what, "inconclusive", reason="its run gave no numbers")
+        return Outcome("inconclusive", reason="its run gave no numbers")
     return best[1]
 
 
-def _told(theorem: Theorem, control: Control, setup: Any, runs: Any) -> Told:
+def _not_a_control(theorem: Theorem, control: Control, setup: Setup) -> str:
+    """A control breaks a hypothesis; a wrong formula is tried where all of them are met."""
+    broken = [c for c in theorem.check(setup) if not c.met]
+    if control.formula:
+        return f"the setup is no instance: {broken[0]}" if broken else ""
+    if broken or theorem.foreign(setup):
+        return ""
+    return "no hypothesis refuses its setup, so that gb.check would take it for an instance"
+
+
+def _told(theorem: Theorem, control: Control, setup: Setup, runs: Runs) -> Told:
     if control.predict is None:
         return theorem.tell(setup, runs)
-    told = control.predict(setup, runs) if theorem.given else control.predict(setup)
-    return told if isinstance(told, Told) else Told(told)
+    return theorem.told_by(control.predict, setup, runs)
 
 
-def _erratum(theorem: Theorem, erratum: Erratum, key: int) -> Row:
+def _erratum(erratum: Erratum, key: int) -> Outcome:
     assert erratum.evidence is not None
-    found = erratum.evidence(key)
-    word: Word = "shown" if erratum.shown(found) else "not shown"
-    numbers = f"printed {number(found.printed)}, corrected {number(found.corrected)}"
-    if found.z is not None:
-        numbers += f", z {number(found.z)}"
-    return Row(theorem.id, f"erratum: {erratum.where}", word, reason=numbers)
+    evidence = erratum.evidence(key)
+    word: Word = "shown" if erratum.shown(evidence) else "not shown"
+    numbers = f"printed {number(evidence.printed)}, corrected {number(evidence.corrected)}"
+    return Outcome(word, reason=f"{numbers}, both ± {number(evidence.uncertainty)}")

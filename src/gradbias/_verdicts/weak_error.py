@@ -3,9 +3,10 @@
 import copy
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
+import jax
 import numpy as np
+import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from .._engine.setup import Setup, Until
@@ -15,11 +16,13 @@ from ..dynamics import Descent
 from ..limit import Limit
 from ..limit._observe_at_limit import AtLimit
 from ..nets import LinearNet
+from ..noise import Noise
 from ..numerics import checks
 from ..numerics.precision import host
-from ..observe import Observable, as_observable
+from ..observe import Observable, as_observable, theta
+from ..observe.base import Measurement
 from ..theory.manifold import limit_to_steps
-from .weak_error_fit import Samples, WeakError, summary
+from .weak_error_fit import EnsemblePair, WeakError, summary
 
 NAME = "at_limit"
 
@@ -31,7 +34,7 @@ def weak_error(
     T: float,
     along: str = "end",
     *,
-    observable: Any = None,
+    observable: Observable | Measurement | None = None,
     members: int = 200,
     points: int = 10,
     dt: float | None = None,
@@ -56,13 +59,15 @@ def weak_error(
         dt: the step of a limit that diffuses; see `Limit`.
         progress: show a line while it runs.
     """
-    descent, rates = _descent(setup), _rates(lrs)
+    descent = _descent(setup)
+    rates = _rates(lrs)
     T = checks.number("T", T, above=0)
     path = checks.one_of("along", along, ("end", "path")) == "path"
     members = checks.integer("members", members, at_least=2)
     count = checks.integer("points", points, at_least=1) if path else 1
     times = T * np.arange(1, count + 1) / count
     steps = _whole(rates, times)
+    assert descent.noise is not None
     limit = _limit(descent.noise, dt, times[0])
     if path and limit.counts_steps:
         raise ValueError(
@@ -75,23 +80,21 @@ def weak_error(
     base = base.replace(record={NAME: AtLimit(measure)})  # the limit itself is there already
     samples = []
     for lr, row, at_limit in zip(rates, steps, limits, strict=True):
-        samples.append(Samples(_of_descent(base, lr, row, members, progress), at_limit))
+        samples.append(EnsemblePair(_of_descent(base, lr, row, members, progress), at_limit))
         _warn_of_lost(lr, samples[-1].ours)
-    found = summary(rates, steps, samples, path, members)
-    _warn_of_unseen(found)
-    return found
+    result = summary(rates, steps, samples, path, members)
+    _warn_of_unseen(result)
+    return result
 
 
-def _all_parameters(problem, net, params) -> Any:
+def _all_parameters(problem, net, params) -> jax.Array:
     return ravel_pytree(params)[0]
 
 
-def _observable(setup: Setup, given: Any) -> Observable:
-    from .. import observe
-
-    if given is None:
-        given = observe.theta if isinstance(setup.net, LinearNet) else _all_parameters
-    return as_observable("observable", given)
+def _observable(setup: Setup, observable: Observable | Measurement | None) -> Observable:
+    if observable is None:
+        observable = theta if isinstance(setup.net, LinearNet) else _all_parameters
+    return as_observable("observable", observable)
 
 
 def _descent(setup: Setup) -> Descent:
@@ -127,7 +130,7 @@ def _whole(rates: np.ndarray, times: np.ndarray) -> np.ndarray:
     return steps
 
 
-def _limit(noise: Any, dt: float | None, first: float) -> Limit:
+def _limit(noise: Noise, dt: float | None, first: float) -> Limit:
     """The limit; where its steps are fixed, some of them end at the first time."""
     limit = Limit(noise, dt)
     if not limit.counts_steps:
@@ -147,9 +150,11 @@ def _of_limit(
     """For every learning rate f(Y), (members or 1, points, …), at the time of its steps."""
     exact = steps * rates[:, None] ** 2
     if limit.counts_steps:
-        at, count = times, members
+        at = times
+        count = members
     else:
-        at, count = np.unique(exact), 1
+        at = np.unique(exact)
+        count = 1
 
     first = base.replace(dynamics=limit, until=Until(time=float(at[-1])), save_at=at)
     data = _ensemble(first, count, progress)
@@ -171,13 +176,14 @@ def _of_descent(
     base: Setup, lr: float, steps: np.ndarray, members: int, progress: bool | None
 ) -> np.ndarray:
     """f(Φ(x_k)), (members, points, …)."""
-    noise: Any = base.dynamics.noise  # pyright: ignore[reportAttributeAccessIssue]
     until = Until(steps=int(steps[-1]))
-    first = base.replace(dynamics=Descent(float(lr), noise), until=until, save_at=steps)
+    first = base.replace(
+        dynamics=Descent(float(lr), _descent(base).noise), until=until, save_at=steps
+    )
     return _ensemble(first, members, progress)[NAME].values
 
 
-def _ensemble(first: Setup, members: int, progress: bool | None) -> Any:
+def _ensemble(first: Setup, members: int, progress: bool | None) -> xr.Dataset:
     """A setup with consecutive keys; it is checked once, which traces the net, and then copied."""
 
     def build(member: int) -> Setup:
@@ -199,11 +205,11 @@ def _warn_of_lost(lr: float, values: np.ndarray) -> None:
         )
 
 
-def _warn_of_unseen(found: WeakError) -> None:
-    unseen = found.lrs[found.error == 0]
+def _warn_of_unseen(result: WeakError) -> None:
+    unseen = result.lrs[result.error == 0]
     if len(unseen):
         warnings.warn(
-            f"members: the difference is not told from zero with {found.members} members at lr = "
+            f"members: the difference is not told from zero with {result.members} members at lr = "
             f"{', '.join(f'{lr:g}' for lr in unseen)}, which the order leaves out: give more "
             "members or larger lrs",
             stacklevel=4,

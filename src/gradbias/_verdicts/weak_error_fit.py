@@ -45,7 +45,7 @@ class WeakError:
         return "\n".join([*lines, f"order {self.order:.2f} ± {self.order_error:.2f}"])
 
 
-class Samples(NamedTuple):
+class EnsemblePair(NamedTuple):
     """Two ensembles at the same times, each (members, points, …); a limit may have one member."""
 
     ours: np.ndarray
@@ -53,7 +53,7 @@ class Samples(NamedTuple):
 
 
 def summary(
-    rates: np.ndarray, steps: np.ndarray, samples: list[Samples], path: bool, members: int
+    rates: np.ndarray, steps: np.ndarray, samples: list[EnsemblePair], path: bool, members: int
 ) -> WeakError:
     """All that is known about the difference.
 
@@ -87,7 +87,7 @@ def summary(
 
 
 def _paths(
-    rates: np.ndarray, samples: list[Samples]
+    rates: np.ndarray, samples: list[EnsemblePair]
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """The expected largest difference along a path, its standard error, and the order's two."""
     sups = [np.linalg.norm(_rows(pair.ours - pair.limit), axis=2).max(axis=1) for pair in samples]
@@ -100,15 +100,16 @@ def _rows(values: np.ndarray) -> np.ndarray:
     return values.reshape(*values.shape[:2], -1)
 
 
-def errors_of(pair: Samples) -> tuple[np.ndarray, np.ndarray]:
+def errors_of(pair: EnsemblePair) -> tuple[np.ndarray, np.ndarray]:
     """(points,) norms of the difference of the means, and their standard errors.
 
     The mean of many numbers scatters in every direction, and its norm is too long by that: the
     trace of the covariance of the means is taken off the square.
     """
-    ours, limit = _rows(pair.ours), _rows(pair.limit)
-    found = [_error_at(ours[:, p], limit[:, p]) for p in range(ours.shape[1])]
-    return np.array([e for e, _ in found]), np.array([s for _, s in found])
+    ours = _rows(pair.ours)
+    limit = _rows(pair.limit)
+    errors = [_error_at(ours[:, p], limit[:, p]) for p in range(ours.shape[1])]
+    return np.array([e for e, _ in errors]), np.array([s for _, s in errors])
 
 
 def _error_at(ours: np.ndarray, limit: np.ndarray) -> tuple[float, float]:
@@ -136,7 +137,8 @@ def fitted_order(rates: np.ndarray, error: np.ndarray, spread: np.ndarray) -> tu
     good = np.isfinite(error) & (error > 0)
     if len(np.unique(rates[good])) < 2:
         return float("nan"), float("nan")
-    x, y = np.log(rates[good]), np.log(error[good])
+    x = np.log(rates[good])
+    y = np.log(error[good])
     relative = np.maximum(spread[good] / error[good], 1e-12)
     weights = relative**-2 / np.sum(relative**-2)
     centred = x - weights @ x

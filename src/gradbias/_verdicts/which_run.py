@@ -1,15 +1,15 @@
 """On which run each theorem is read, so that a wide net costs what its reduced run does."""
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import jax
 import numpy as np
 
 from .._engine.setup import Setup
 from ..numerics.precision import host
-from ..observe import Running
+from ..numerics.types import PyTree
+from ..observe import Observable, Running
 from .narrow_net import narrow
 from .predict import Prediction, Predictions
 
@@ -31,7 +31,7 @@ class Reading:
     trouble: str = ""
 
 
-def readings(setup: Setup, told: Predictions) -> list[Reading]:
+def readings(setup: Setup, predictions: Predictions) -> list[Reading]:
     """For each prediction the run that shows it: of the setup itself, or one that is lighter.
 
     A theorem that names no single unit is read from the narrow net; one that records much, from
@@ -40,19 +40,19 @@ def readings(setup: Setup, told: Predictions) -> list[Reading]:
     small = narrow(setup)
     placed = [
         dataclasses.replace(p, setup=small) if small is not None and p.theorem.narrow else p
-        for p in told
+        for p in predictions
     ]
     sizes = [_bytes(p) for p in placed]
     lighter = {base: _thinned(base, placed, sizes) for base in {p.setup for p in placed}}
-    found: list[Reading] = []
+    chosen: list[Reading] = []
     for prediction, size in zip(placed, sizes, strict=True):
         if not _much(prediction, size):
-            found.append(Reading(prediction))
+            chosen.append(Reading(prediction))
         elif FEWEST * size > HEAVY:
-            found.append(Reading(prediction, _too_large(prediction, size)))
+            chosen.append(Reading(prediction, _too_large(prediction, size)))
         else:
-            found.append(_moved(prediction, lighter[prediction.setup]))
-    return found
+            chosen.append(_moved(prediction, lighter[prediction.setup]))
+    return chosen
 
 
 def _much(prediction: Prediction, size: int) -> bool:
@@ -94,7 +94,8 @@ def _bytes(prediction: Prediction) -> int:
     """What the theorem's own observables take at one save; 0 where nobody can tell."""
     if prediction.theorem.runs is not None:
         return 0
-    setup, total = prediction.setup, 0
+    setup = prediction.setup
+    total = 0
     for observable in prediction.theorem.observables.values():
         try:
             shapes = jax.eval_shape(_measured(setup, observable), setup.params)
@@ -104,8 +105,9 @@ def _bytes(prediction: Prediction) -> int:
     return total
 
 
-def _measured(setup: Setup, observable: Any) -> Any:
-    problem, net = setup.problem, setup.net
+def _measured(setup: Setup, observable: Observable) -> Callable[[PyTree], PyTree]:
+    problem = setup.problem
+    net = setup.net
     if isinstance(observable, Running):
         return lambda params: observable.of_step(problem, net, params, params, 1.0)
     bound = observable.bind(problem, net)

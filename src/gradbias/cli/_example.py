@@ -2,12 +2,15 @@
 
 import csv
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gradbias as gb
 from gradbias.plot import BLUE, ORANGE
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 GAMMAS = (1.0, 1e-4)
 WIDTHS = (22, 8, 10, 12, 12)
@@ -67,9 +70,13 @@ def _problem(run: gb.Run) -> gb.Regression:
     return run.setup.problem
 
 
-def _distance(run: gb.Run) -> float:
+def _theta(run: gb.Run) -> np.ndarray:
     assert run.theta is not None
-    return float(np.linalg.norm(run.theta - _problem(run).min_norm))
+    return run.theta
+
+
+def _distance(run: gb.Run) -> float:
+    return float(np.linalg.norm(_theta(run) - _problem(run).min_norm))
 
 
 def _table(spectra: dict[float, gb.Run], limits: dict[float, gb.Run]) -> list[list[str]]:
@@ -78,14 +85,16 @@ def _table(spectra: dict[float, gb.Run], limits: dict[float, gb.Run]) -> list[li
     for name, runs in named:
         for start, run in runs.items():
             problem = _problem(run)
-            excess = problem.excess()(problem.as_predictor(run.theta))
+            excess = problem.excess()(problem.as_predictor(_theta(run)))
             rows.append(
                 [name, f"{start:g}", str(run.status), f"{excess:.1e}", f"{_distance(run):.3g}"]
             )
     return rows
 
 
-def _picture(spectra: dict[float, gb.Run], limits: dict[float, gb.Run]) -> Any:
+def _picture(
+    spectra: dict[float, gb.Run], limits: dict[float, gb.Run]
+) -> "matplotlib.figure.Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")

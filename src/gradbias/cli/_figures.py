@@ -11,7 +11,7 @@ STORE = ".computed"  # inside the folder of the pictures
 
 
 def run(
-    what: str,
+    only: str,
     every: bool,
     full: bool,
     show: bool,
@@ -23,12 +23,12 @@ def run(
     jobs: int,
 ) -> int:
     """Make figures; returns 1 if something that must be seen is not."""
-    names = _names(what, every)
+    names = _names(only, every)
     if show:
         return _list(names)
     settings = dict(_setting(word) for word in changes)
     if settings and len(names) > 1:
-        raise ValueError(f"--set is for one figure, but {what!r} matches {len(names)}")
+        raise ValueError(f"--set is for one figure, but {only!r} matches {len(names)}")
     out.mkdir(parents=True, exist_ok=True)
     size = "paper size" if full else "quick size"
     print(f"{len(names)} figures, {size}, key {key}, into {out}", flush=True)
@@ -41,11 +41,11 @@ def run(
     return 1 if missing else 0
 
 
-def _names(what: str, every: bool) -> list[str]:
+def _names(only: str, every: bool) -> list[str]:
     from ..figures import find
 
-    chosen = find(what)
-    if what == "*" and not every:
+    chosen = find(only)
+    if only == "*" and not every:
         chosen = [figure for figure in chosen if figure.default]
     return [figure.id for figure in chosen]
 

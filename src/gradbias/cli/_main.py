@@ -11,16 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, ParamSpec
 
 import tyro
-
-from .. import __version__
 
 NOT_DONE = 3
 INTERRUPTED = 130
 NOBODY_READS = 141
 TRACEBACK = "GRADBIAS_TRACEBACK"
+P = ParamSpec("P")
 
 
 def example(out: Path = Path("out")) -> None:
@@ -35,47 +34,60 @@ def example(out: Path = Path("out")) -> None:
 
 
 def verify(
-    what: tyro.conf.Positional[str] = "*",
+    only: tyro.conf.Positional[str] = "*",
     /,
     *,
     instances: int = 3,
     key: int = 0,
     jobs: int = 0,
     json: Path | None = None,
+    all: bool = False,
+    mutate: bool = False,
+    out: Path | None = None,
 ) -> int:
     """Try theorems on fresh random instances; exit code 1 if one is refuted.
 
     Each is also broken with its controls, which must fail, and its errata are shown. The exit
-    code is 2 if nothing is refuted but something is inconclusive.
+    code is 2 if nothing is refuted but something is inconclusive. With --mutate the predictions
+    are made wrong instead, and the exit code is 1 if an error of 3 % passes without a reason.
 
     Args:
-        what: a pattern of theorem ids ("rank1.*"), or a Python file that makes theorems.
+        only: a pattern of theorem ids ("rank1.*"), or a Python file that makes theorems.
         instances: how many instances of each.
         key: an integer that decides all of them.
         jobs: processes to use; 0 means one for each core, four at most.
         json: a file to write the rows to.
+        all: slow ones, too, which take minutes each.
+        mutate: make each prediction wrong, and see who notices.
+        out: with --mutate, a file to write the powers to.
     """
-    from ._verify import run
-
     for name, value, least in (("instances", instances, 1), ("jobs", jobs, 0)):
         if value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}")
-    return run(what, instances, key, jobs, json)
+    if mutate:
+        from ._mutate import run as mutated
+
+        return mutated(only, instances, key, jobs, out or json, all)
+    if out is not None:
+        raise ValueError("--out goes with --mutate; rows of a plain verification go to --json")
+    from ._verify import run
+
+    return run(only, instances, key, jobs, json, all)
 
 
-def theorems(which: tyro.conf.Positional[str] = "*", /) -> None:
+def theorems(only: tyro.conf.Positional[str] = "*", /) -> None:
     """List what is known; with one id, show it in full with errata and BibTeX.
 
     Args:
-        which: a pattern of theorem ids ("spectral.*"), or one id.
+        only: a pattern of theorem ids ("spectral.*"), or one id.
     """
     from ._theorems import run
 
-    run(which)
+    run(only)
 
 
 def figures(
-    what: tyro.conf.Positional[str] = "*",
+    only: tyro.conf.Positional[str] = "*",
     /,
     *,
     all: bool = False,
@@ -93,7 +105,7 @@ def figures(
     What was computed is kept in OUT/.computed: an interrupted call goes on where it was.
 
     Args:
-        what: a pattern of figure ids ("rank1.*"); without one, the default set.
+        only: a pattern of figure ids ("rank1.*"); without one, the default set.
         all: every figure instead of the default set.
         full: at the papers' sizes.
         list: only say which figures there are.
@@ -110,7 +122,7 @@ def figures(
     if jobs < 0:
         raise ValueError(f"--jobs must be at least 0, got {jobs}")
     folder = out or Path("out/figures-full" if full else "out/figures")
-    return run(what, all, full, list, set, style, format or ("svg",), folder, key, jobs)
+    return run(only, all, full, list, set, style, format or ("svg",), folder, key, jobs)
 
 
 def report(
@@ -167,6 +179,8 @@ def main(args: Sequence[str] | None = None) -> int:
     _write_anywhere()
     words = list(sys.argv[1:] if args is None else args)
     if words == ["--version"]:
+        from .. import __version__
+
         print(f"gradbias {__version__}")
         return 0
     try:
@@ -202,11 +216,11 @@ def _dispatch(words: list[str]) -> int:
     return command() or 0
 
 
-def _later(command: Callable[..., int | None]) -> Callable[..., Callable[[], int | None]]:
+def _later(command: Callable[P, int | None]) -> Callable[P, Callable[[], int | None]]:
     """The same arguments, but only bound: what goes wrong while parsing is told from the rest."""
 
     @functools.wraps(command)
-    def bind(*args: Any, **kwargs: Any) -> Callable[[], int | None]:
+    def bind(*args: P.args, **kwargs: P.kwargs) -> Callable[[], int | None]:
         return functools.partial(command, *args, **kwargs)
 
     return bind

@@ -11,7 +11,8 @@ def run(out: Path, fresh: bool, every: bool, instances: int, key: int, jobs: int
     from ..report import write
     from . import _figures, _verify
 
-    folder, codes = out.parent, [0]
+    folder = out.parent
+    codes = [0]
     if fresh or not (folder / "verify.json").exists():
         codes.append(_verify.run("*", instances, key, jobs, folder / "verify.json"))
     if fresh or every or not any((folder / "figures").glob("*.json")):

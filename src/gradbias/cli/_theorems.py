@@ -1,17 +1,20 @@
 """`gradbias theorems`: what is known, and one theorem in full."""
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..theorems import Theorem
 
 WIDTH = 80
 
 
-def run(which: str) -> None:
+def run(only: str) -> None:
     """List the theorems that match; show one in full if its id is given."""
     from ..theorems import find
 
-    theorems = find(which)
-    if len(theorems) == 1 and theorems[0].id == which:
+    theorems = find(only)
+    if len(theorems) == 1 and theorems[0].id == only:
         print(_in_full(theorems[0]))
         return
     source = None
@@ -20,14 +23,20 @@ def run(which: str) -> None:
             source = theorem.source
             title = f"{source}: {source.title}" if source else "own theorems"
             print(f"\n{textwrap.shorten(title, WIDTH)}")
-        print(f"  {theorem.id:<28}{textwrap.shorten(theorem.title, WIDTH - 30)}")
+        print(f"  {theorem.id:<28}{textwrap.shorten(_title(theorem), WIDTH - 30)}")
     print(f"\n{len(theorems)} theorems; `gradbias theorems ID` shows one in full")
 
 
-def _in_full(theorem: Any) -> str:
-    from ..theorems import to_unicode
+def _title(theorem: "Theorem") -> str:
+    return f"{theorem.title} ({theorem.credit.partition(';')[0]})" if theorem.own else theorem.title
+
+
+def _in_full(theorem: "Theorem") -> str:
+    from ..theorems import cite, to_unicode
 
     parts = [f"{theorem.id}  {theorem.title}", *_wrap(to_unicode(theorem.statement)), ""]
+    if theorem.own:
+        parts += [f"A result of {theorem.credit}", ""]
     parts += ["Hypotheses"]
     for hypothesis in theorem.hypotheses:
         grade = f" (graded, {hypothesis.order or 'expected error'})" if hypothesis.graded else ""
@@ -43,9 +52,9 @@ def _in_full(theorem: Any) -> str:
         if erratum.evidence is not None:
             found = erratum.evidence(0)
             line = f"evidence: printed {found.printed:.2g}, corrected {found.corrected:.2g}"
-            parts += _wrap(line + (f", z {found.z:.1f}" if found.z is not None else ""), "  ")
-    if theorem.source is not None:
-        parts += ["", theorem.source.bibtex]
+            parts += _wrap(f"{line}, both ± {found.uncertainty:.1g}", "  ")
+    if theorem.source is not None or theorem.own:
+        parts += ["", cite(theorem)]
     return "\n".join(parts)
 
 

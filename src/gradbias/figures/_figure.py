@@ -3,11 +3,25 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import xarray as xr
+
+if TYPE_CHECKING:
+    import matplotlib.animation
+    import matplotlib.axes
+    import matplotlib.figure
+
+    from ._lab import Lab
+
+# matplotlib is imported when something is drawn.
+Animation: TypeAlias = "matplotlib.animation.Animation"
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Canvas: TypeAlias = "matplotlib.figure.Figure"
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Check:
     """One thing that the picture must show, as a number and where it has to lie.
 
     Attributes:
@@ -85,17 +99,17 @@ class Figure:
     id: str
     title: str
     caption: str
-    compute: Callable[[Settings, Any], Any]
-    draw: Callable[[Any, Any, Settings], None]
-    seen: Callable[[Any, Settings], list[Seen]]
+    compute: "Callable[[Settings, Lab], xr.Dataset]"
+    draw: Callable[[Canvas, xr.Dataset, Settings], None]
+    seen: Callable[[xr.Dataset, Settings], list[Check]]
     quick: Mapping[str, Any]
     full: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     default: bool = False
     wide: bool = False
     height: float = 0.72
-    frames: Callable[[Any, Any, Settings], Any] | None = None
+    frames: Callable[[Canvas, xr.Dataset, Settings], Animation] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         unknown = sorted(set(self.full) - set(self.quick))
         if unknown:
             raise ValueError(f"full of {self.id} changes {unknown}, which quick does not have")

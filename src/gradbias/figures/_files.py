@@ -1,16 +1,19 @@
 """Pictures and numbers on disk; every file says which command, version and key made it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..plot import size, style
+
+if TYPE_CHECKING:
+    from ._make import Made
 
 FORMATS = ("svg", "pdf", "png", "csv", "gif")
 FRAMES_PER_SECOND = 12
 
 
-def write(made: Any, path: Path, form: str) -> Path:
+def write(made: "Made", path: Path, form: str) -> Path:
     """Write one file; returns its path."""
     if form not in FORMATS:
         raise ValueError(f"form must be one of {FORMATS}, got {form!r}")
@@ -23,12 +26,13 @@ def write(made: Any, path: Path, form: str) -> Path:
     return path
 
 
-def _words(made: Any) -> str:
+def _words(made: "Made") -> str:
     return f"{made.command}; gradbias {__version__}; key {made.settings.key}"
 
 
-def _metadata(made: Any, form: str) -> dict[str, Any]:
-    title, words = f"{made.figure.id}: {made.figure.title}", _words(made)
+def _metadata(made: "Made", form: str) -> dict[str, Any]:
+    title = f"{made.figure.id}: {made.figure.title}"
+    words = _words(made)
     if form == "svg":
         return {"Title": title, "Description": words, "Creator": "gradbias", "Date": None}
     if form == "pdf":
@@ -36,7 +40,7 @@ def _metadata(made: Any, form: str) -> dict[str, Any]:
     return {"Title": title, "Description": words, "Software": f"gradbias {__version__}"}
 
 
-def _table(made: Any, path: Path) -> Path:
+def _table(made: "Made", path: Path) -> Path:
     """Long form, a number a line: variable, its coordinates, value."""
     import csv
 
@@ -52,7 +56,7 @@ def _table(made: Any, path: Path) -> Path:
     return path
 
 
-def _animation(made: Any, path: Path) -> Path:
+def _animation(made: "Made", path: Path) -> Path:
     from matplotlib.animation import PillowWriter
     from matplotlib.figure import Figure as Canvas
 

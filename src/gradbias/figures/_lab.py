@@ -5,7 +5,6 @@ import importlib
 import inspect
 import io
 import json
-import os
 import shutil
 import time
 import warnings
@@ -21,6 +20,7 @@ from .._engine.setup import Setup
 from .._engine.simulate import simulate
 from .._sweeps.sweep import sweep
 from ..numerics.checksum import Damaged, with_checksum, without_checksum
+from ..numerics.files import write_atomically
 from ..numerics.source_version import source_version
 from ._figure import Figure, Settings
 
@@ -35,7 +35,9 @@ class Lab:
     """
 
     def __init__(self, folder: Path | None = None, progress: bool | None = False):
-        self._folder, self._progress, self._sweeps = folder, progress, 0
+        self._folder = folder
+        self._progress = progress
+        self._sweeps = 0
 
     def sweep(
         self, build: Callable[..., Setup], over: Mapping[str, Iterable[Any]], **options: Any
@@ -69,10 +71,8 @@ def computed(
     store.mkdir(parents=True, exist_ok=True)
     bench = store / name
     data = _timed(figure, settings, Lab(bench, progress))
-    temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
     # Made in memory: HDF5 cannot be trusted with a disk that fills up under it.
-    temporary.write_bytes(with_checksum(_plain(data).to_netcdf(engine=ENGINE)))
-    os.replace(temporary, kept)
+    write_atomically(kept, with_checksum(_plain(data).to_netcdf(engine=ENGINE)))
     shutil.rmtree(bench, ignore_errors=True)  # its sweeps are in the result now
     return data
 

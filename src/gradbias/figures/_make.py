@@ -3,19 +3,21 @@
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import xarray as xr
 
 from .. import __version__
 from .._text.table import lines_of
 from ..plot import size, style
-from ._figure import Figure, Seen, Settings
+from ._figure import Canvas, Check, Figure, Settings
 from ._files import write
 from ._lab import computed
 from ._registry import one
+
+Scalar: TypeAlias = int | float | str | bool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class Made:
     figure: Figure
     settings: Settings
     data: xr.Dataset
-    seen: list[Seen]
+    seen: list[Check]
     seconds: float
     command: str
     look: str
@@ -45,13 +47,13 @@ class Made:
         """Whether everything that must be seen is seen."""
         return all(seen.holds for seen in self.seen)
 
-    def picture(self) -> Any:
+    def picture(self) -> Canvas:
         """The matplotlib Figure."""
-        from matplotlib.figure import Figure as Canvas
+        import matplotlib.figure
 
         with style(self.look):
             across = size(self.look, self.figure.wide, self.figure.height)
-            canvas = Canvas(figsize=across, layout="constrained")
+            canvas = matplotlib.figure.Figure(figsize=across, layout="constrained")
             self.figure.draw(canvas, self.data, self.settings)
             canvas.draw_without_rendering()  # layout and text are fixed while the style holds
         return canvas
@@ -96,7 +98,7 @@ class Made:
     __repr__ = __str__
 
 
-def verdict(seen: Seen) -> str:
+def verdict(seen: Check) -> str:
     """In a word."""
     return "seen" if seen.holds else "NOT SEEN"
 
@@ -128,9 +130,10 @@ def make(
     figure = one(figure) if isinstance(figure, str) else figure
     chosen = figure.settings(full, key, settings)
     data = computed(figure, chosen, None if store is None else Path(store), progress)
-    found = figure.seen(data, chosen)
-    seconds, command = float(data.attrs["seconds"]), _command(figure, full, key, settings)
-    return Made(figure, chosen, data, found, seconds, command, look)
+    checks = figure.seen(data, chosen)
+    seconds = float(data.attrs["seconds"])
+    command = _command(figure, full, key, settings)
+    return Made(figure, chosen, data, checks, seconds, command, look)
 
 
 def _command(figure: Figure, full: bool, key: int, changes: Mapping[str, Any] | None) -> str:
@@ -141,5 +144,5 @@ def _command(figure: Figure, full: bool, key: int, changes: Mapping[str, Any] | 
     return " ".join(words)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Scalar | Iterable[Scalar]) -> Scalar | list[Scalar]:
     return value if isinstance(value, (int, float, str, bool)) else list(value)

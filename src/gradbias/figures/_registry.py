@@ -29,13 +29,13 @@ def one(name: str) -> Figure:
     return known()[name]
 
 
-def find(pattern: str = "*") -> list[Figure]:
+def find(only: str = "*") -> list[Figure]:
     """The figures whose id matches a pattern such as "rank1.*".
 
     Args:
-        pattern: a shell pattern or an id.
+        only: a shell pattern or an id.
     """
-    found = [f for name, f in known().items() if fnmatch.fnmatchcase(name, pattern)]
-    if not found:
-        raise ValueError(f"no figure matches {pattern!r}; there are {', '.join(known())}")
-    return found
+    matching = [f for name, f in known().items() if fnmatch.fnmatchcase(name, only)]
+    if not matching:
+        raise ValueError(f"no figure matches {only!r}; there are {', '.join(known())}")
+    return matching

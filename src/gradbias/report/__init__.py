@@ -27,7 +27,8 @@ def write(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
             FOLDER/figures` wrote to.
         out: the HTML file.
     """
-    path, found = Path(out), corrections()
+    path = Path(out)
+    found = corrections()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(collect(Path(folder)), found), encoding="utf-8")
     _write_errata(path.parent / "errata.json", found)

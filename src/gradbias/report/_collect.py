@@ -32,6 +32,20 @@ class Content:
         """How many rows have one of these verdicts."""
         return sum(row["verdict"] in words for rows in self.rows.values() for row in rows)
 
+    def broken(self, kind: str) -> int:
+        """How many controls of a kind ("control", "wrong formula") break."""
+        rows = (row for rows in self.rows.values() for row in rows)
+        return sum(r["verdict"] == "breaks" and r["what"].startswith(kind) for r in rows)
+
+    @property
+    def powers(self) -> list[float]:
+        """For each theorem that has one the least power of its instances' equalities."""
+        return [
+            max(powers)
+            for rows in self.rows.values()
+            if (powers := [r["power"] for r in rows if r.get("power") and r.get("equality")])
+        ]
+
     @property
     def seen(self) -> tuple[int, int]:
         """How much of what must be seen is seen, and how much there is."""

@@ -2,14 +2,24 @@
 
 import base64
 import html
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from .._text.page import page as around
 from ..theorems import known, to_html
 from ._collect import Content
-from ._errata import Correction, evidence_in_words
+from ._errata import NAMES, Correction, by_kind, counted, errors, evidence_in_words
 
 GOOD = {"holds", "breaks", "shown"}
+# The first word of what was tried → the column of the table.
+KINDS = {
+    "instance": "instance",
+    "control": "control",
+    "wrong": "control",
+    "erratum": "erratum",
+}
 
 
 def page(content: Content, errata: list[Correction]) -> str:
@@ -23,7 +33,7 @@ def page(content: Content, errata: list[Correction]) -> str:
         "gradbias: what was predicted, what was measured",
         "\n".join(
             [
-                _head(content),
+                _head(content, errata),
                 _figures(content),
                 _paper_size(content),
                 _verdicts(content),
@@ -35,15 +45,18 @@ def page(content: Content, errata: list[Correction]) -> str:
     )
 
 
-def _head(content: Content) -> str:
+def _head(content: Content, errata: list[Correction]) -> str:
     seen, must = content.seen
-    bad = content.count("refuted", "does not break", "not shown")
+    bad = content.count("refuted", "does not break", "not shown", "error")
     open_ = content.count("inconclusive")
     cells = [
         (str(len(content.rows)), "theorems tried on fresh random instances"),
         (str(content.count("holds")), "instances hold"),
-        (str(content.count("breaks")), "controls break, as they must"),
-        (str(content.count("shown")), "errata shown by numbers"),
+        (str(content.broken("control")), "broken hypotheses are seen to matter"),
+        (str(content.broken("wrong formula")), "wrong formulas are seen to fail"),
+        (_percent(content.powers, np.median), "power: half of the equalities would notice this"),
+        (_percent(content.powers, np.max), "worst power of an equality"),
+        (str(content.count("shown")), "errata (false or misprinted) shown by numbers"),
         (f"{seen} of {must}", "things that must be seen in figures are seen"),
         (str(bad), "speak against a theorem"),
         (str(open_), "inconclusive"),
@@ -52,11 +65,21 @@ def _head(content: Content) -> str:
     return (
         "<h1>Which minimum does gradient descent pick?</h1>"
         "<p>Theorems predict it, simulation measures it; this page sets the one against the other. "
-        "A theorem's control breaks one of its hypotheses and must be seen to fail.</p>"
+        "A theorem's control breaks one of its hypotheses, or puts a wrong formula in its place, "
+        "and must be seen to fail. The power of a verdict is the smallest change of the prediction "
+        "that the run would have refuted.</p>"
         f'<div class="boxes">{boxes}</div>'
+        f"<p>{html.escape(counted(errata))}.</p>"
         '<nav><a href="#figures">Figures</a> <a href="#verdicts">Verdicts</a> '
         '<a href="#errata">Errata</a> <a href="#made-on">Made on</a></nav>'
     )
+
+
+def _percent(powers: list[float], of: Callable[[list[float]], float]) -> str:
+    if not powers:
+        return "none"
+    value = 100 * float(of(powers))
+    return f"{value:.2g} %" if value >= 0.001 else f"{value:.0e} %"
 
 
 def _figures(content: Content) -> str:
@@ -65,7 +88,8 @@ def _figures(content: Content) -> str:
 
 def _figure(figure: dict[str, Any]) -> str:
     picture = base64.b64encode(figure["svg"].encode()).decode()
-    anchor, title = html.escape(figure["id"]), to_html(figure["title"])
+    anchor = html.escape(figure["id"])
+    title = to_html(figure["title"])
     seen = "".join(_seen(s) for s in figure["seen"])
     return (
         f'<figure id="figure-{anchor}"><h3><a href="#figure-{anchor}">{anchor}</a> {title}</h3>'
@@ -94,7 +118,8 @@ def _paper_size(content: Content) -> str:
 
 
 def _time(figure: dict[str, Any]) -> str:
-    seen, must = sum(s["holds"] for s in figure["seen"]), len(figure["seen"])
+    seen = sum(s["holds"] for s in figure["seen"])
+    must = len(figure["seen"])
     return (
         f"<tr><td>{html.escape(figure['id'])}</td><td>{figure['seconds']:.0f}</td>"
         f"<td>{_mark(f'{seen} of {must} seen', seen == must)}</td>"
@@ -126,9 +151,11 @@ def _theorem(name: str, rows: list[dict[str, Any]]) -> str:
     theorem = known().get(name)
     title = to_html(theorem.title) if theorem else ""
     says = to_html(theorem.statement) if theorem else ""
-    kinds: dict[str, list[dict[str, Any]]] = {"instance": [], "control": [], "erratum": []}
+    if theorem is not None and theorem.own:
+        says += f"<p>A result of {html.escape(theorem.credit)}.</p>"
+    kinds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS.values()}
     for row in rows:
-        kinds[row["what"].split()[0].rstrip(":")].append(row)
+        kinds[KINDS[row["what"].split()[0].rstrip(":")]].append(row)
     anchor = html.escape(name)
     return (
         f'<tr id="{anchor}"><td><a href="#{anchor}">{anchor.replace(".", ".<wbr>")}</a></td>'
@@ -144,9 +171,19 @@ def _instances(rows: list[dict[str, Any]]) -> str:
         return ""
     bad = [row for row in rows if row["verdict"] not in GOOD]
     if bad:
-        return "<br>".join(f"{_mark(r['verdict'], False)} {html.escape(r['reason'])}" for r in bad)
+        return "<br>".join(f"{_mark(r['verdict'], False)} {_why(r)}" for r in bad)
     worst = max(rows, key=lambda row: row["error"] or 0.0)
-    return _mark(f"{len(rows)} hold", True) + _within(worst["error"], worst["allowed"])
+    powers = [row["power"] for row in rows if row.get("power")]
+    what = "power" if any(row.get("equality") for row in rows) else "slack"
+    power = f"<br><small>{what} {max(powers):.1e}</small>" if powers else ""
+    return _mark(f"{len(rows)} hold", True) + _within(worst["error"], worst["allowed"]) + power
+
+
+def _why(row: dict[str, Any]) -> str:
+    """The reason, and the traceback of an exception."""
+    trace = row.get("traceback")
+    more = f"<details><pre>{html.escape(trace)}</pre></details>" if trace else ""
+    return html.escape(row["reason"]) + more
 
 
 def _within(error: float | None, allowed: float | None) -> str:
@@ -158,8 +195,8 @@ def _within(error: float | None, allowed: float | None) -> str:
 def _words(rows: list[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
-        what = row["what"].partition(" ")[2]
-        what = what[1:-1] if what.startswith("(") and what.endswith(")") else what
+        what = row["what"].removeprefix("control (").removeprefix("erratum: ")
+        what = what.removesuffix(")") if row["what"].startswith("control (") else what
         far = f" ×{row['separation']:.0e}" if row["separation"] else ""
         good = row["verdict"] in GOOD
         lines.append(f"{_mark(row['verdict'], good)}{far} <small>{html.escape(what)}</small>")
@@ -176,14 +213,40 @@ def _errata(errata: list[Correction]) -> str:
     return '<h2 id="errata">Errata</h2>' + errata_table(errata)
 
 
-def errata_table(errata: list[Correction]) -> str:
-    """The corrections as a table, with what one should know before reading it."""
-    rows = "".join(_correction(e) for e in errata)
-    read = "; ".join(dict.fromkeys(f"{e.paper}: {html.escape(e.read)}" for e in errata if e.paper))
+# The lists beside the errata: what a reader should know, without an error of the paper.
+BESIDE = {
+    "unproved": ("Gaps in proofs", "The claim is not refuted, but the proof does not give it."),
+    "loose": ("True, but not sharp", "The printed line holds; a better one does, too."),
+    "convention": ("Conventions", "Where two conventions meet, or a model is told from a fact."),
+    "reading": (
+        "Our readings",
+        "Where the text that we had seems to have lost a piece. No verdict on the paper: check "
+        "against the PDF.",
+    ),
+}
+
+
+def errata_table(found: list[Correction]) -> str:
+    """The corrections as tables, with what one should know before reading them."""
+    read = "; ".join(dict.fromkeys(f"{e.paper}: {html.escape(e.read)}" for e in found if e.paper))
+    kinds = by_kind(found)
+    beside = "".join(
+        f'<h3 id="errata-{kind}">{title}</h3><p>{words}</p>{_corrections(kinds[kind])}'
+        for kind, (title, words) in BESIDE.items()
+        if kinds[kind]
+    )
     return (
-        "<p>Lines of the papers that do not hold as we read them, with what holds instead. None of "
-        "them has been compared with the newest version of its paper: a line may be printed "
-        f"differently there, or the fault may be in our reading. Read in: {read}.</p>"
+        "<p>Lines of the papers that do not hold as we read them, with what holds instead, and in "
+        "lists of their own what is no error. None of them has been compared with the newest "
+        "version of its paper: a line may be printed differently there, or the fault may be in our "
+        f"reading. Read in: {read}.</p><p>{html.escape(counted(found))}.</p>"
+        f"{_corrections(errors(found))}{beside}"
+    )
+
+
+def _corrections(found: list[Correction]) -> str:
+    rows = "".join(_correction(e) for e in found)
+    return (
         '<table class="errata"><thead><tr><th>where</th><th>as we read it</th><th>what holds</th>'
         f"<th>evidence</th></tr></thead><tbody>{rows}</tbody></table>"
     )
@@ -192,7 +255,7 @@ def errata_table(errata: list[Correction]) -> str:
 def _correction(e: Correction) -> str:
     note = f"<br><small>{to_html(e.note)}</small>" if e.note else ""
     cells = (
-        f"{html.escape(e.paper)}<br><small>{html.escape(e.where)}; {e.kind}</small>",
+        f"{html.escape(e.paper)}<br><small>{html.escape(e.where)}; {NAMES[e.kind][0]}</small>",
         to_html(e.printed),
         to_html(e.corrected) + note,
         f"{html.escape(evidence_in_words(e))}<br><code>{html.escape(e.command)}</code>",

@@ -1,7 +1,5 @@
 """The gradient of a net: finite, true, and of every parameter."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..nets import Net
 from ..numerics.host_rng import generator
+from ..numerics.types import PyTree
 from ..problems import Batch, Population, Problem
 from ._report import Notes, said
 
@@ -17,7 +16,7 @@ DIFFERENT = 1e-4  # a relative error that finite differences do not have
 POINTS = 3  # random points besides the given one: a dead ReLU unit lives at another
 
 
-def check_gradient(notes: Notes, net: Net, params: Any, problem: Problem, key: int) -> None:
+def check_gradient(notes: Notes, net: Net, params: PyTree, problem: Problem, key: int) -> None:
     """The gradient of the loss against central differences in random directions."""
     batch = None
     if isinstance(problem, Population):
@@ -44,17 +43,18 @@ def check_gradient(notes: Notes, net: Net, params: Any, problem: Problem, key: i
     rng = generator(key, "check_net directions")
     for direction in rng.standard_normal((2, len(grads))):
         up, down = (float(loss(flat + s * size * direction)[0]) for s in (1, -1))
-        slope, told = (up - down) / (2 * size), float(grads @ direction)
+        slope = (up - down) / (2 * size)
+        claimed = float(grads @ direction)
         rounding = 1e-14 * max(abs(up), abs(down)) / size
-        if abs(slope - told) > DIFFERENT * max(abs(slope), abs(told)) + rounding:
+        if abs(slope - claimed) > DIFFERENT * max(abs(slope), abs(claimed)) + rounding:
             notes.find(
-                f"the gradient is not that of the loss: {told:.4g} along a random direction, "
+                f"the gradient is not that of the loss: {claimed:.4g} along a random direction, "
                 f"where the loss changes by {slope:.4g} (a custom rule, stop_gradient, rounding?)"
             )
             return
 
 
-def check_influence(notes: Notes, net: Net, params: Any, X: np.ndarray, key: int) -> None:
+def check_influence(notes: Notes, net: Net, params: PyTree, X: np.ndarray, key: int) -> None:
     """Every parameter that is declared moves some output somewhere."""
     rng = generator(key, "check_net points")
 
@@ -65,9 +65,9 @@ def check_influence(notes: Notes, net: Net, params: Any, X: np.ndarray, key: int
     shape = jax.eval_shape(net, params, X).shape
     mixed = rng.standard_normal(shape)
     slopes = jax.jit(jax.grad(lambda params: jnp.sum(mixed * net(params, jnp.asarray(X)))))
-    found = [jax.tree.leaves(slopes(p)) for p in points]
+    gradients = [jax.tree.leaves(slopes(p)) for p in points]
     for i, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(params)):
-        if leaf.size and not any(np.any(np.asarray(grads[i])) for grads in found):
+        if leaf.size and not any(np.any(np.asarray(grads[i])) for grads in gradients):
             notes.find(
                 f"no output depends on params{jax.tree_util.keystr(path)}: leave it out, or use it"
             )

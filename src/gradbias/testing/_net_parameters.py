@@ -1,28 +1,28 @@
 """Parameters against what a net says about them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
 from ..nets import Net
+from ..numerics.types import PyTree
 from ._report import Notes, said
 
 
-def as_float64(notes: Notes, params: Any) -> Any:
+def as_float64(notes: Notes, params: PyTree) -> PyTree:
     """The parameters with float64 leaves; None after a finding if they are not numbers."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
     if not leaves:
         notes.find(f"params must hold at least one array, got {params!r:.80}")
         return None
-    found = [_leaf(notes, f"params{jax.tree_util.keystr(path)}", leaf) for path, leaf in leaves]
-    if any(leaf is None for leaf in found):
+    arrays = [_leaf(notes, f"params{jax.tree_util.keystr(path)}", leaf) for path, leaf in leaves]
+    if any(array is None for array in arrays):
         return None
-    return jax.tree.unflatten(structure, found)
+    return jax.tree.unflatten(structure, arrays)
 
 
-def _leaf(notes: Notes, name: str, leaf: Any) -> np.ndarray | None:
+def _leaf(notes: Notes, name: str, leaf: object) -> np.ndarray | None:
     try:
         array = np.asarray(leaf)
     except Exception as error:  # anything may be in a PyTree
@@ -40,7 +40,7 @@ def _leaf(notes: Notes, name: str, leaf: Any) -> np.ndarray | None:
     return result
 
 
-def declared(notes: Notes, net: Net, params: Any) -> bool:
+def declared(notes: Notes, net: Net, params: PyTree) -> bool:
     """Do the parameters have the shapes that the net declares?"""
     try:
         shapes = net.shapes()
@@ -62,13 +62,14 @@ def declared(notes: Notes, net: Net, params: Any) -> bool:
         elif name not in shapes:
             wrong.append(f"params have {name!r}, which shapes does not declare")
         elif np.shape(params[name]) != tuple(shapes[name]):
-            got, need = np.shape(params[name]), tuple(shapes[name])
+            got = np.shape(params[name])
+            need = tuple(shapes[name])
             wrong.append(f"shapes declares {need} for {name!r}, but params have {got}")
     for sentence in wrong:
         notes.find(sentence)
     return not wrong
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> bool:
     whole = (int, np.integer)
     return isinstance(value, tuple) and all(isinstance(size, whole) for size in value)

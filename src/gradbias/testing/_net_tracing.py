@@ -6,7 +6,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Jaxpr
+from numpy.typing import ArrayLike
 
+from ..numerics.jaxprs import inside
+from ..numerics.pytrees import Module
+from ..numerics.types import PyTree
 from ._report import Notes, said
 
 SINGLE = ("float32", "float16", "bfloat16")
@@ -27,7 +32,7 @@ def any_promotion() -> Iterator[None]:
         yield
 
 
-def traced(notes: Notes, what: str, function: Callable[..., Any], *args: Any) -> Any:
+def traced(notes: Notes, what: str, function: Callable[..., Any], *args: PyTree) -> PyTree:
     """The shapes of a function's result, or None after a finding that says why not.
 
     Args:
@@ -58,21 +63,16 @@ def traced(notes: Notes, what: str, function: Callable[..., Any], *args: Any) ->
     return shapes
 
 
-def _dtypes(jaxpr: Any) -> Iterator[str]:
+def _dtypes(jaxpr: Jaxpr) -> Iterator[str]:
     """The types of all numbers in a program, also inside its loops and branches."""
     for variable in [*jaxpr.constvars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)]:
         yield str(getattr(variable.aval, "dtype", ""))
     for eqn in jaxpr.eqns:
-        for value in jax.tree.leaves(tuple(eqn.params.values()), is_leaf=_is_program):
-            if _is_program(value):
-                yield from _dtypes(getattr(value, "jaxpr", value))
+        for program in inside(eqn):
+            yield from _dtypes(program)
 
 
-def _is_program(value: Any) -> bool:
-    return hasattr(getattr(value, "jaxpr", value), "eqns")
-
-
-def check_fields(notes: Notes, module: Any) -> None:
+def check_fields(notes: Notes, module: Module) -> None:
     """Arrays that a module holds: in double precision."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(module):
         if str(getattr(leaf, "dtype", "")) in SINGLE:
@@ -83,7 +83,7 @@ def check_fields(notes: Notes, module: Any) -> None:
             )
 
 
-def refuse_class(name: str, value: Any, kind: type) -> None:
+def refuse_class(name: str, value: object, kind: type) -> None:
     """Refuse what is not an instance of `kind`."""
     if isinstance(value, type) and issubclass(value, kind):
         raise ValueError(f"{name} must be an instance, got the class {value.__name__} itself")
@@ -91,8 +91,9 @@ def refuse_class(name: str, value: Any, kind: type) -> None:
         raise ValueError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
 
 
-def relative(a: Any, b: Any) -> float:
+def relative(a: ArrayLike, b: ArrayLike) -> float:
     """How far apart two arrays are, relative to their largest entry."""
-    a, b = np.asarray(a), np.asarray(b)
-    scale = max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0), 1e-300)
-    return float(np.abs(a - b).max(initial=0.0) / scale)
+    first = np.asarray(a)
+    second = np.asarray(b)
+    scale = max(np.abs(first).max(initial=0.0), np.abs(second).max(initial=0.0), 1e-300)
+    return float(np.abs(first - second).max(initial=0.0) / scale)

@@ -1,7 +1,6 @@
 """Is an own net what the library takes it for?"""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ from ..nets.base import as_matrix, product
 from ..numerics import checks
 from ..numerics.host_rng import generator
 from ..numerics.precision import host
+from ..numerics.types import PyTree
 from ..problems import Problem, Regression
 from ..symmetry import check_all
 from ..symmetry._check import HOLDS
@@ -28,7 +28,7 @@ LAMBDA = 0.3  # how far a symmetry moves the parameters
 @host
 def check_net(
     net: Net,
-    params: Any,
+    params: PyTree,
     problem: Problem | None = None,
     raise_on_error: bool = True,
     key: int = 0,
@@ -57,7 +57,7 @@ def check_net(
     return notes.close(raise_on_error)
 
 
-def _look(notes: Notes, net: Net, params: Any, problem: Problem | None, key: int) -> None:
+def _look(notes: Notes, net: Net, params: PyTree, problem: Problem | None, key: int) -> None:
     notes.begin("fields")
     check_fields(notes, net)
     notes.begin("parameters")
@@ -87,7 +87,7 @@ def _look(notes: Notes, net: Net, params: Any, problem: Problem | None, key: int
     _symmetries(notes, net, params, problem, X, key)
 
 
-def _linear(notes: Notes, net: LinearNet, params: Any, X: np.ndarray) -> bool:
+def _linear(notes: Notes, net: LinearNet, params: PyTree, X: np.ndarray) -> bool:
     """Outputs against the predictor, and the predictor against its factors."""
     theta = np.asarray(as_matrix(net.predictor(jax.tree.map(jnp.asarray, params))))
     outputs = np.asarray(net(params, jnp.asarray(X))).reshape(len(X), -1)
@@ -98,7 +98,7 @@ def _linear(notes: Notes, net: LinearNet, params: Any, X: np.ndarray) -> bool:
     return _chain(notes, net, params, theta) if isinstance(net, ChainNet) else True
 
 
-def _chain(notes: Notes, net: ChainNet, params: Any, theta: np.ndarray) -> bool:
+def _chain(notes: Notes, net: ChainNet, params: PyTree, theta: np.ndarray) -> bool:
     factors = [np.asarray(factor) for factor in net.factors(params)]
     shapes = [factor.shape for factor in factors]
     need = list(zip(net.chain[:-1], net.chain[1:], strict=True))
@@ -118,7 +118,7 @@ def _chain(notes: Notes, net: ChainNet, params: Any, theta: np.ndarray) -> bool:
 
 
 def _symmetries(
-    notes: Notes, net: Net, params: Any, problem: Problem, X: np.ndarray, key: int
+    notes: Notes, net: Net, params: PyTree, problem: Problem, X: np.ndarray, key: int
 ) -> None:
     try:
         claimed = net.symmetries()

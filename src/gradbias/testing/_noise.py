@@ -1,7 +1,5 @@
 """Does an own noise law draw what it says, and say what it draws?"""
 
-from typing import Any
-
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -13,12 +11,22 @@ from ..numerics import checks
 from ..numerics.counter_rng import seed, stream
 from ..numerics.host_rng import generator
 from ..numerics.precision import host
+from ..numerics.types import PyTree
 from ..problems import Batch, Population, Problem, QuadraticProblem, Samples
+from ..problems.base import FiniteData
 from ._net_tracing import any_promotion, check_fields, refuse_class, relative
 from ._noise_closure import check_closure
-from ._noise_draws import Gradients, Rows, claimed_root, drawn, effect
+from ._noise_draws import Gradients, RowEffects, claimed_root, drawn, effect
 from ._noise_moments import claimed_moments, fits_problem
-from ._noise_statistics import LARGEST, Claim, Directions, against_moments, between, directions, far
+from ._noise_statistics import (
+    LARGEST,
+    ClaimedMoments,
+    Directions,
+    against_moments,
+    between,
+    directions,
+    far,
+)
 from ._report import Notes, Report, said
 
 SAME = 1e-10
@@ -30,7 +38,7 @@ def check_noise(
     noise: Noise,
     problem: Problem,
     net: Net | None = None,
-    params: Any = None,
+    params: PyTree = None,
     draws: int = 20_000,
     raise_on_error: bool = True,
     key: int = 0,
@@ -58,7 +66,8 @@ def check_noise(
     if isinstance(noise, Replay):
         raise ValueError("noise must be a law, got Replay: recorded draws have no moments")
     refuse_class("problem", problem, Problem)
-    draws, key = checks.integer("draws", draws, at_least=100), checks.integer("key", key)
+    draws = checks.integer("draws", draws, at_least=100)
+    key = checks.integer("key", key)
     net, params = _model(problem, net, params, key)
     notes = Notes(noise)
     with any_promotion():
@@ -66,7 +75,7 @@ def check_noise(
     return notes.close(raise_on_error)
 
 
-def _model(problem: Problem, net: Net | None, params: Any, key: int) -> tuple[Net, Any]:
+def _model(problem: Problem, net: Net | None, params: PyTree, key: int) -> tuple[Net, PyTree]:
     if (net is None) != (params is None):
         raise ValueError("net and params must be given together, got one without the other")
     if net is None:
@@ -80,7 +89,7 @@ def _model(problem: Problem, net: Net | None, params: Any, key: int) -> tuple[Ne
 
 
 def _look(
-    notes: Notes, noise: Noise, problem: Any, net: Net, params: Any, count: int, key: int
+    notes: Notes, noise: Noise, problem: Problem, net: Net, params: PyTree, count: int, key: int
 ) -> None:
     notes.begin("fields")
     check_fields(notes, noise)
@@ -93,7 +102,7 @@ def _look(
     if not fits_problem(notes, noise, problem, params):
         return
     labels = False
-    if isinstance(noise, DataNoise) and not isinstance(problem, Population):
+    if isinstance(noise, DataNoise) and isinstance(problem, FiniteData):
         moments = claimed_moments(notes, noise, problem.n)
         if moments is None:
             return
@@ -111,28 +120,37 @@ def _look(
         check_closure(notes, noise, problem, net, params, key)
 
 
-def _rows_only(noise: DataNoise, problem: Any) -> bool:
+def _rows_only(noise: DataNoise, problem: Problem) -> bool:
     """Does a step see rows of the data, and not something else?"""
     batch = jax.eval_shape(lambda: noise.batch(problem, seed(0), np.asarray(0, np.int64)))
     return batch is None or batch.x is None
 
 
-def _rows(notes: Notes, noise: DataNoise, problem: Any, moments: Any, count: int, key: int) -> None:
-    n, k = problem.n, problem.k
+def _rows(
+    notes: Notes,
+    noise: DataNoise,
+    problem: FiniteData,
+    moments: tuple[np.ndarray, np.ndarray],
+    count: int,
+    key: int,
+) -> None:
+    n = problem.n
+    k = problem.k
     covariance, variance = moments
-    samples, labels = directions(n, "sample", key), directions(n * k, "label", key)
-    sees = Rows(samples.matrix, labels.matrix)
-    found = drawn(noise, problem, sees, key, count)
-    if _stands_still(
-        notes, noise, problem, sees, found, key, np.any(covariance) or np.any(variance)
-    ):
+    samples = directions(n, "sample", key)
+    labels = directions(n * k, "label", key)
+    sees = RowEffects(samples.matrix, labels.matrix)
+    draws = drawn(noise, problem, sees, key, count)
+    moves = bool(np.any(covariance) or np.any(variance))
+    if _stands_still(notes, noise, problem, sees, draws, key, moves):
         return
     m = len(samples.names)
-    w, u = found[:, :m], found[:, m:]
+    w = draws[:, :m]
+    u = draws[:, m:]
     squares = np.repeat((1 + np.diagonal(covariance)) * variance, k)
     for claim in (
-        Claim("weights", w, _seen(samples, covariance), samples.names, 1.0),
-        Claim("noises of labels", u, _seen(labels, np.diag(squares)), labels.names, 0.0),
+        ClaimedMoments("weights", w, _along(samples, covariance), samples.names, 1.0),
+        ClaimedMoments("noises of labels", u, _along(labels, np.diag(squares)), labels.names, 0.0),
     ):
         for sentence in against_moments(claim):
             notes.find(sentence)
@@ -144,27 +162,33 @@ def _rows(notes: Notes, noise: DataNoise, problem: Any, moments: Any, count: int
         )
 
 
-def _seen(along: Directions, covariance: np.ndarray) -> np.ndarray:
-    return along.matrix @ covariance @ along.matrix.T
+def _along(directions: Directions, covariance: np.ndarray) -> np.ndarray:
+    return directions.matrix @ covariance @ directions.matrix.T
 
 
 def _stands_still(
-    notes: Notes, noise: Noise, problem: Any, sees: Any, found: np.ndarray, key: int, moves: Any
+    notes: Notes,
+    noise: Noise,
+    problem: Problem,
+    sees: RowEffects | Gradients,
+    draws: np.ndarray,
+    key: int,
+    moves: bool,
 ) -> bool:
     """Steps and runs must draw anew; a finding if they do not."""
     if not moves:
         return False
-    if len(found) > 1 and np.all(found == found[0]):
+    if len(draws) > 1 and np.all(draws == draws[0]):
         notes.find("every step draws the same: what draw returns must depend on its key")
         return True
-    other = drawn(noise, problem, sees, key + 1, len(found))
-    if np.array_equal(found, other):
+    other = drawn(noise, problem, sees, key + 1, len(draws))
+    if np.array_equal(draws, other):
         notes.find("every run draws the same: batch must depend on the key of the run")
         return True
     for what, first, second in (
-        ("a step and the next", found[:-1], found[1:]),
-        ("a step and the next but one", found[:-2], found[2:]),
-        ("runs with different keys", found, other),
+        ("a step and the next", draws[:-1], draws[1:]),
+        ("a step and the next but one", draws[:-2], draws[2:]),
+        ("runs with different keys", draws, other),
     ):
         z = between(first - first.mean(axis=0), second - second.mean(axis=0))
         if z > LARGEST:
@@ -172,45 +196,47 @@ def _stands_still(
     return False
 
 
-def _same_draw(notes: Notes, noise: DataNoise, problem: Any, key: int) -> None:
+def _same_draw(notes: Notes, noise: DataNoise, problem: FiniteData, key: int) -> None:
     """What runs use, `batch`, is what `draw` says."""
-    n, k = problem.n, problem.k
+    n = problem.n
+    k = problem.k
     for step in range(3):
         here = stream(seed(key), np.asarray(step, np.int64), type(noise).__name__)
         weights, labels = noise.draw(here, n, k)
-        said_so = effect(Batch(weights=weights, label_noise=labels), n, k)
+        drawn_effect = effect(Batch(weights=weights, label_noise=labels), n, k)
         used = effect(noise.batch(problem, seed(key), np.asarray(step, np.int64)), n, k)
-        for what, a, b in zip(("weights", "noise on labels"), said_so, used, strict=True):
+        for what, a, b in zip(("weights", "noise on labels"), drawn_effect, used, strict=True):
             if relative(a, b) > SAME:
                 notes.find(f"batch and draw give other {what} at the same key")
                 return
 
 
 def _gradients(
-    notes: Notes, noise: Noise, problem: Any, net: Net, params: Any, count: int, key: int
+    notes: Notes, noise: Noise, problem: Problem, net: Net, params: PyTree, count: int, key: int
 ) -> None:
     entries = len(ravel_pytree(params)[0])
     along = directions(entries, "parameter", key)
     sees = Gradients(net, params, along.matrix)
     try:
         root = np.asarray(claimed_root(noise, problem, sees))
-        found = drawn(noise, problem, sees, key, count)
+        draws = drawn(noise, problem, sees, key, count)
     except Exception as error:  # whatever the user's code raises is a finding
         notes.find(f"the noise of a gradient fails: {said(error)}")
         return
     covariance = root @ root.T
     size = float(np.abs(ravel_pytree(gradient(problem, net, params))[0]).max())
-    rows = isinstance(noise, DataNoise) and not isinstance(problem, Population)
-    moves = np.diagonal(covariance).max() > (1e-12 * size) ** 2
-    if not rows and _stands_still(notes, noise, problem, sees, found, key, moves):
+    rows = isinstance(noise, DataNoise) and isinstance(problem, FiniteData)
+    moves = bool(np.diagonal(covariance).max() > (1e-12 * size) ** 2)
+    if not rows and _stands_still(notes, noise, problem, sees, draws, key, moves):
         return
-    for sentence in against_moments(Claim("gradients", found, covariance, along.names, size)):
+    claim = ClaimedMoments("gradients", draws, covariance, along.names, size)
+    for sentence in against_moments(claim):
         notes.find(sentence)
     if entries > DENSE:
         return
     sigma = np.asarray(noise.factor(problem, net, params))
     dense = np.asarray(noise.covariance(problem, net, params))
     for what, matrix in (("factor", sigma @ sigma.T), ("covariance", dense)):
-        apart = relative(_seen(along, matrix), covariance)
+        apart = relative(_along(along, matrix), covariance)
         if apart > 1e-8:
             notes.find(f"{what} and kick do not have the same covariance: {apart:.2g} apart")

@@ -1,7 +1,5 @@
 """A law under the exact closure: the same run, in fewer coordinates."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -11,6 +9,8 @@ from .._engine.simulate import simulate
 from ..dynamics import Descent, gradient
 from ..nets import Net
 from ..noise import Noise
+from ..numerics.types import PyTree
+from ..problems import Problem
 from ._report import Notes, said
 
 STEPS = 5
@@ -19,7 +19,7 @@ SAME = 1e-8
 
 
 def check_closure(
-    notes: Notes, noise: Noise, problem: Any, net: Net, params: Any, key: int
+    notes: Notes, noise: Noise, problem: Problem, net: Net, params: PyTree, key: int
 ) -> None:
     """A few steps, reduced and in full."""
     start = _flat(params)
@@ -44,5 +44,5 @@ def check_closure(
         )
 
 
-def _flat(tree: Any) -> np.ndarray:
+def _flat(tree: PyTree) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])

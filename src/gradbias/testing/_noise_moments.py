@@ -1,27 +1,27 @@
 """What a law returns: shapes and precision of its draws, and moments that can be moments."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
 from ..noise import DataNoise, Noise, ParameterNoise
 from ..numerics.counter_rng import seed
-from ..problems import Population
+from ..numerics.types import Array, PyTree
+from ..problems import Problem
+from ..problems.base import FiniteData
 from ._net_tracing import relative, traced
 from ._report import Notes, said
 
 SAME = 1e-10
 
 
-def fits_problem(notes: Notes, noise: Noise, problem: Any, params: Any) -> bool:
+def fits_problem(notes: Notes, noise: Noise, problem: Problem, params: PyTree) -> bool:
     """Do its draws have the shapes that a step needs?"""
     if isinstance(noise, DataNoise):
         return _data_shapes(notes, noise, problem)
     return not isinstance(noise, ParameterNoise) or _parameter_shapes(notes, noise, params)
 
 
-def _parameter_shapes(notes: Notes, noise: ParameterNoise, params: Any) -> bool:
+def _parameter_shapes(notes: Notes, noise: ParameterNoise, params: PyTree) -> bool:
     found = traced(notes, "draw", noise.draw, seed(0), params)
     if found is None:
         return False
@@ -38,13 +38,15 @@ def _parameter_shapes(notes: Notes, noise: ParameterNoise, params: Any) -> bool:
     return good
 
 
-def _data_shapes(notes: Notes, noise: DataNoise, problem: Any) -> bool:
-    key, step = seed(0), np.asarray(0, np.int64)
-    if not isinstance(problem, Population):
-        n, k = problem.n, problem.k
-        made: list[Any] = []
+def _data_shapes(notes: Notes, noise: DataNoise, problem: Problem) -> bool:
+    key = seed(0)
+    step = np.asarray(0, np.int64)
+    if isinstance(problem, FiniteData):
+        n = problem.n
+        k = problem.k
+        made: list[PyTree] = []
 
-        def draw(key):
+        def draw(key: Array) -> PyTree:
             made.append(noise.draw(key, n, k))
             return made[0]
 
@@ -61,14 +63,16 @@ def _data_shapes(notes: Notes, noise: DataNoise, problem: Any) -> bool:
     return found is not None
 
 
-def _fits(notes: Notes, what: str, found: Any, shape: tuple[int, ...]) -> bool:
-    if found is None:
+def _fits(
+    notes: Notes, what: str, array: jax.ShapeDtypeStruct | None, shape: tuple[int, ...]
+) -> bool:
+    if array is None:
         return True
-    if getattr(found, "shape", None) != shape:
-        notes.find(f"{what} must have shape {shape}, got {getattr(found, 'shape', found)}")
+    if getattr(array, "shape", None) != shape:
+        notes.find(f"{what} must have shape {shape}, got {getattr(array, 'shape', array)}")
         return False
-    if found.dtype != np.float64:
-        notes.find(f"{what} must be float64, got {found.dtype}")
+    if array.dtype != np.float64:
+        notes.find(f"{what} must be float64, got {array.dtype}")
         return False
     return True
 

@@ -1,6 +1,6 @@
 """Draws against the moments that are claimed for them, in standard errors."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def directions(size: int, name: str, key: int) -> Directions:
     return Directions(signs / np.sqrt(size), [f"the sum of the {name}s", *random])
 
 
-class Claim(NamedTuple):
+class ClaimedMoments(NamedTuple):
     """What the draws of a vector are held against.
 
     Attributes:
@@ -49,18 +49,19 @@ class Claim(NamedTuple):
     size: float
 
 
-def against_moments(claim: Claim) -> list[str]:
+def against_moments(claim: ClaimedMoments) -> list[str]:
     """What the draws say against the claim, the worst of the means and of the covariances."""
-    draws, covariance = claim.draws, claim.covariance
+    draws = claim.draws
+    covariance = claim.covariance
     count = len(draws)
     scale = _scale(draws, covariance)
-    found = []
+    sentences = []
     means = draws.mean(axis=0)
     floor = ROUNDING * max(float(scale.max(initial=0.0)), claim.size) + 1e-150
     z = means / (scale / np.sqrt(count) + floor)
     i = int(np.argmax(np.abs(z)))
     if abs(z[i]) > LARGEST:
-        found.append(
+        sentences.append(
             f"{claim.what} are biased: their mean over {count} draws is off by {means[i]:.3g} in "
             f"{claim.names[i]}, {far(z[i])}"
         )
@@ -69,11 +70,11 @@ def against_moments(claim: Claim) -> list[str]:
     if abs(z[i, j]) > LARGEST:
         where = claim.names[i] if i == j else f"{claim.names[i]} and {claim.names[j]}"
         kind = "variance" if i == j else "covariance"
-        found.append(
+        sentences.append(
             f"{claim.what} have a {kind} of {second[i, j]:.4g} in {where} over {count} draws, but "
             f"{covariance[i, j]:.4g} is claimed, {far(z[i, j])} away"
         )
-    return found
+    return sentences
 
 
 def between(first: np.ndarray, second: np.ndarray) -> float:
@@ -83,7 +84,8 @@ def between(first: np.ndarray, second: np.ndarray) -> float:
         first: (N, m) of mean zero.
         second: (N, l) of mean zero.
     """
-    products, size = first.T @ second / len(first), np.outer(_spread(first), _spread(second))
+    products = first.T @ second / len(first)
+    size = np.outer(_spread(first), _spread(second))
     # Rare events that once coincide look like much: the products' own spread says how much.
     squares = (first**2).T @ second**2 / len(first)
     size = np.maximum(size, np.sqrt(np.maximum(squares - products**2, 0.0)))
@@ -97,7 +99,7 @@ def far(z: float) -> str:
 
 
 def _second_moments(
-    draws: Any, covariance: Any, scale: Any, floor: float
+    draws: np.ndarray, covariance: np.ndarray, scale: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """E[xxᵀ], and how many standard errors it is away from the claim.
 
@@ -105,12 +107,13 @@ def _second_moments(
     the claim: too few rare events must not look like certainty.
     """
     count = len(draws)
-    second, fourth = draws.T @ draws / count, (draws**2).T @ draws**2 / count
+    second = draws.T @ draws / count
+    fourth = (draws**2).T @ draws**2 / count
     spread = _spread(draws)
     deviation = np.sqrt(np.maximum(fourth - second**2, 0.0))
-    own = np.outer(spread, spread)
+    drawn = np.outer(spread, spread)
     size = np.outer(scale, scale)
-    relative = np.where(own > 0, deviation / np.where(own > 0, own, 1.0), np.sqrt(2.0))
+    relative = np.where(drawn > 0, deviation / np.where(drawn > 0, drawn, 1.0), np.sqrt(2.0))
     error = relative * size / np.sqrt(count) + floor * max(float(scale.max(initial=0.0)), floor)
     return second, (second - covariance) / error
 

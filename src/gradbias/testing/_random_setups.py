@@ -1,23 +1,28 @@
 """Random setups, ordinary and degenerate: on none of them may a theorem be refuted."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from .. import init
 from .._engine.setup import Setup, Until
-from ..dynamics import Descent, Flow
-from ..nets import ChainNet, Deep, Diagonal, Rank1, TwoLayer
+from ..dynamics import Descent, Dynamics, Flow
+from ..nets import ChainNet, Deep, Diagonal, Net, Rank1, TwoLayer
 from ..noise import LabelNoise, Minibatch
 from ..numerics import checks
 from ..numerics.host_rng import generator
 from ..problems import Regression
 
-D, FEW, MANY = 4, 3, 6  # inputs, and numbers of samples
+# inputs, and numbers of samples
+D = 4
+FEW = 3
+MANY = 6
 LASTING = Until(steps=3000)  # of noise that never dies out, so that no gap ends the run
 RATES = (0.01, 0.02, 0.05)
 Draws = np.random.Generator
+Params = dict[str, np.ndarray]
+T = TypeVar("T")
 
 
 def random_setups(count: int, key: int = 0) -> list[Setup]:
@@ -53,7 +58,7 @@ def _setup(rng: Draws, key: int) -> Setup:
     return Setup(problem, net, params, dynamics, LASTING if lasts else None, key=key)
 
 
-def _choice(rng: Draws, options: Any) -> Any:
+def _choice(rng: Draws, options: Sequence[T]) -> T:
     return options[int(rng.integers(len(options)))]
 
 
@@ -76,8 +81,10 @@ def _teacher(rng: Draws, k: int) -> Regression:
 
 def _repeated(rng: Draws, k: int) -> Regression:
     """A sample twice, with the same label."""
-    X, Y = rng.standard_normal((FEW, D)), _labels(rng, FEW, k)
-    X[1], Y[1] = X[0], Y[0]
+    X = rng.standard_normal((FEW, D))
+    Y = _labels(rng, FEW, k)
+    X[1] = X[0]
+    Y[1] = Y[0]
     return Regression.half_mean(X, Y)
 
 
@@ -130,33 +137,34 @@ PROBLEMS: list[Callable[[Draws, int], Regression]] = [
 ]
 
 
-def _gaussian(rng: Draws, net: Any, problem: Regression) -> Any:
+def _gaussian(rng: Draws, net: Net, problem: Regression) -> Params:
     return init.gaussian(net, _choice(rng, (0.1, 0.5, 1.0)), key=_key(rng))
 
 
-def _xavier(rng: Draws, net: Any, problem: Regression) -> Any:
+def _xavier(rng: Draws, net: Net, problem: Regression) -> Params:
     if isinstance(net, ChainNet):
         return init.xavier(net, key=_key(rng))
     return init.constant(net, _choice(rng, (0.1, 0.5)))
 
 
-def _unseen(rng: Draws, net: Any, problem: Regression) -> Any:
+def _unseen(rng: Draws, net: Net, problem: Regression) -> Params:
     """A first layer that no sample sees."""
     params = init.gaussian(net, 0.5, key=_key(rng))
-    name, basis = next(iter(params)), problem.row_space
+    name = next(iter(params))
+    basis = problem.row_space
     first = params[name]
     return {**params, name: first - basis @ (basis.T @ first)}
 
 
-def _orthogonal(rng: Draws, net: Any, problem: Regression) -> Any:
+def _orthogonal(rng: Draws, net: Net, problem: Regression) -> Params:
     return init.orthogonal(net, gamma=_choice(rng, (1e-4, 1e-2, 0.3)), key=_key(rng))
 
 
-def _balanced(rng: Draws, net: Any, problem: Regression) -> Any:
+def _balanced(rng: Draws, net: Net, problem: Regression) -> Params:
     return init.balanced(net, 0.3 * rng.standard_normal((D, problem.k)), key=_key(rng))
 
 
-def _towards(rng: Draws, net: Any, problem: Regression) -> Any:
+def _towards(rng: Draws, net: Net, problem: Regression) -> Params:
     """Balanced, opposite to the solution or along it."""
     theta = problem.as_predictor(problem.min_norm)
     if not np.any(theta):
@@ -168,10 +176,10 @@ def _key(rng: Draws) -> int:
     return int(rng.integers(2**31))
 
 
-_STARTS: list[Callable[..., Any]] = [*[_gaussian] * 3, _xavier, _unseen]
+_STARTS: list[Callable[[Draws, Net, Regression], Params]] = [*[_gaussian] * 3, _xavier, _unseen]
 
 
-DYNAMICS: list[Callable[[Draws], Any]] = [
+DYNAMICS: list[Callable[[Draws], Dynamics]] = [
     *[lambda rng: Flow()] * 4,
     *[lambda rng: Descent(_choice(rng, RATES))] * 3,
     lambda rng: Descent(_choice(rng, RATES), momentum=0.9),

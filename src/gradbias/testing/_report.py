@@ -1,7 +1,6 @@
 """What a check found."""
 
 import dataclasses
-from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Report:
 class Notes:
     """A report while it is being written."""
 
-    def __init__(self, subject: Any):
+    def __init__(self, subject: object):
         self.subject = f"{subject!r:.80}"
         self.checked: list[str] = []
         self.findings: list[str] = []

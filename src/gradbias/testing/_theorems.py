@@ -1,8 +1,8 @@
 """Is an own theorem one that can hold, and one that can fail?"""
 
 import math
-from typing import Any
 
+from .._engine.setup import Setup
 from .._verdicts.verify import rows_of
 from ..numerics import checks
 from ..theorems import Theorem, to_html, to_unicode
@@ -51,7 +51,7 @@ def _statement(notes: Notes, theorem: Theorem) -> None:
         notes.find(f"the statement has commands that a terminal cannot show: {text}")
 
 
-def _instances(notes: Notes, theorem: Theorem, key: int) -> list[Any] | None:
+def _instances(notes: Notes, theorem: Theorem, key: int) -> list[Setup] | None:
     try:
         setups = [theorem.instances(key), theorem.instances(key + 1)]
     except Exception as error:  # the author's own code
@@ -69,7 +69,7 @@ def _instances(notes: Notes, theorem: Theorem, key: int) -> list[Any] | None:
     return setups
 
 
-def _hypotheses(notes: Notes, theorem: Theorem, setup: Any) -> None:
+def _hypotheses(notes: Notes, theorem: Theorem, setup: Setup) -> None:
     foreign = theorem.foreign(setup)
     if foreign:
         notes.find(f"an instance is not of the {foreign} that the theorem is about")
@@ -86,12 +86,12 @@ def _hypotheses(notes: Notes, theorem: Theorem, setup: Any) -> None:
 def _rows(notes: Notes, theorem: Theorem, instances: int, key: int) -> None:
     notes.begin("quantities")
     try:
-        found = list(rows_of(theorem, instances, key))
+        rows = list(rows_of(theorem, instances, key))
     except Exception as error:  # the author's own code
         notes.find(f"it cannot be verified: {said(error)}")
         return
     notes.begin("verdicts")
-    for row in found:
+    for row in rows:
         if row.bad or row.verdict == "inconclusive":
             notes.find(f"{row.what}: {row.verdict} {row.reason}".rstrip())
     notes.begin("controls")

@@ -4,39 +4,56 @@ import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
-Kind = Literal["numeric", "bound", "ill-typed", "unproved", "loose", "convention"]
-KINDS = ("numeric", "bound", "ill-typed", "unproved", "loose", "convention")
-TESTED = ("numeric", "bound")
-FACTOR, SIGMAS = 100.0, 5.0
+from ._claims import Predict
+
+Kind = Literal["false", "misprint", "unproved", "loose", "convention", "reading"]
+KINDS = ("false", "misprint", "unproved", "loose", "convention", "reading")
+ERRORS = ("false", "misprint")  # of the paper; the others are not
+APART = 10.0  # the two forms, in units of what the numbers are uncertain by
+AGREES = 4.0  # the corrected form and the truth, in the same units
+ROUNDING = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """Numbers that speak for a correction.
+    """Numbers that speak for a correction, against a truth found without it.
 
     Attributes:
-        printed: the error of the printed form; for a bound, measured ÷ printed bound.
+        printed: how far the printed form is from the truth; for a bound, measured ÷ printed bound.
         corrected: the same of the corrected form.
-        z: where both are estimated, how many standard errors the printed form is away.
+        uncertainty: how well the two numbers are known: rounding, or the standard error of a
+            truth that is estimated, in the same units.
+        tolerance: how far a right form may be from the truth; 4 × the uncertainty if None. More
+            only where a next order is known to be that large.
     """
 
     printed: float
     corrected: float
-    z: float | None = None
+    uncertainty: float = ROUNDING
+    tolerance: float | None = None
+
+    @property
+    def allowed(self) -> float:
+        """How far from the truth the corrected form may be."""
+        return AGREES * self.uncertainty if self.tolerance is None else self.tolerance
 
 
 @dataclasses.dataclass(frozen=True)
 class Erratum:
-    """A correction of a printed formula.
+    """A place of a paper that a reader should know about.
 
     Attributes:
         where: the place in the paper: "Eq (55)".
         printed: the printed form, LaTeX between dollars.
         corrected: the form that holds.
-        kind: "numeric" (the printed error is ≥ 100 × the corrected one, or z ≥ 5), "bound" (a
-            stored counter-example violates the printed bound), "ill-typed" (shapes do not fit),
-            or "unproved", "loose", "convention": listed, not tested.
-        evidence: key → Evidence; needed for "numeric" and "bound".
+        kind: "false" (the claim is wrong), "misprint" (the paper's own neighbouring line has it
+            right), "unproved" (a gap in the proof, the claim is not refuted), "loose" (true, the
+            constant is not the best), "convention", or "reading": how we read a text that lost
+            pieces when it was converted, to be checked against the PDF; no verdict on the paper.
+        evidence: key → Evidence, for errors of the paper only; see `shown`.
+        bound: the evidence is about bounds: a counter-example violates the printed one.
+        predict: the printed form in the place of the theorem's `predict`; the runs refute it.
+        quote: what is printed, as it stands in the text at hand, white space aside.
         note: what else a reader should know.
     """
 
@@ -45,21 +62,28 @@ class Erratum:
     corrected: str
     kind: Kind
     evidence: Callable[[int], Evidence] | None = None
+    bound: bool = False
+    predict: Predict | None = None
+    quote: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {KINDS}, got {self.kind!r}")
-        if (self.evidence is not None) != (self.kind in TESTED):
-            raise ValueError(
-                f"an erratum of kind {self.kind!r} must "
-                f"{'have' if self.kind in TESTED else 'not have'} evidence"
-            )
+        if self.evidence is not None and self.kind not in ERRORS:
+            raise ValueError(f"evidence is for the kinds {ERRORS}, not for {self.kind!r}")
 
-    def shown(self, found: Evidence) -> bool:
-        """Does the evidence show the printed form wrong, and the corrected one right?"""
-        if self.kind == "bound":
-            return bool(found.printed > 1 and found.corrected <= 1)
-        if found.z is not None:
-            return bool(found.z >= SIGMAS and found.printed > found.corrected)
-        return bool(found.printed >= FACTOR * found.corrected and found.printed > 0)
+    def shown(self, evidence: Evidence) -> bool:
+        """Does the evidence show the printed form wrong, and the corrected one right?
+
+        The two must be apart by more than 10 × what they are uncertain by; the corrected form must
+        agree with the truth and the printed one must not. A printed bound must be violated, and
+        the corrected one must not.
+        """
+        printed = evidence.printed
+        corrected = evidence.corrected
+        doubt = evidence.uncertainty
+        apart = printed - corrected > APART * doubt
+        if self.bound:
+            return bool(apart and printed > 1 + APART * doubt and corrected <= 1 + doubt)
+        return bool(apart and corrected <= evidence.allowed < printed)

@@ -73,11 +73,12 @@ class Checked:
         return self.margin if self.hypothesis.graded else 0.0
 
     def __str__(self) -> str:
-        name, limit = self.hypothesis.name, self.hypothesis.at_most
+        name = self.hypothesis.name
+        limit = self.hypothesis.at_most
         if not self.met:
-            found = "could not be computed" + (f": {self.why}" if self.why else "")
-            found = found if math.isnan(self.margin) else f"{self.margin:.2g}"
-            return f"not true that {name} ({found}, needs ≤ {limit:.2g})"
+            margin = "could not be computed" + (f": {self.why}" if self.why else "")
+            margin = margin if math.isnan(self.margin) else f"{self.margin:.2g}"
+            return f"not true that {name} ({margin}, needs ≤ {limit:.2g})"
         if self.hypothesis.graded and self.margin > 0:
             order = self.hypothesis.order or name
             return f"up to {order}: expected ≤ {self.margin:.1e}"

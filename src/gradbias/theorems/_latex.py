@@ -3,6 +3,11 @@
 import html
 import re
 
+# Names of functions, upright; LaTeX itself knows some of them only.
+_NAMED = (
+    "arg|min|max|dim|ln|log|exp|tanh|cosh|sinh|asinh|det|rank|span|tr|Tr|Var|diag|sign|sgn|inf|sup"
+    "|lim"
+)
 # Commands that Unicode has no single character for; a brace group is written {…} in the pattern.
 _GROUP = r"\{((?:[^{}]|\{[^{}]*\})*)\}"
 _REWRITES = [
@@ -10,12 +15,11 @@ _REWRITES = [
     (r"\\(?:mathrm|operatorname|text|mathbf|mathbb|mathcal)\s*" + _GROUP, r"\1"),
     (r"\\(?:mathcal|mathbb)\s+([A-Za-z])", r"\1"),
     (r"\\[td]?frac\s*" + _GROUP + r"\s*" + _GROUP, r"(\1)/(\2)"),
+    (r"\\[td]?frac(\d)(\d)", r"\1/\2"),
     (r"\\sqrt\s*" + _GROUP, r"√(\1)"),
-    (
-        r"\\(arg|min|max|ln|log|exp|tanh|cosh|sinh|asinh|det|rank|tr|diag|sign|inf|sup|lim)(?![a-zA-Z])",
-        r"\1 ",
-    ),
+    (rf"\\({_NAMED})(?![a-zA-Z])", r"\1 "),
     (r"\\dot\s*(\\[a-zA-Z]+|[A-Za-z])", "\\1\u0307"),
+    (r"\\bar\s*(\\[a-zA-Z]+|[A-Za-z])", "\\1\u0304"),
     (r"\\(?:top|intercal)(?![a-zA-Z])", "ᵀ"),
     (r"\\lVert|\\rVert|\\Vert", "‖"),
     (r"\\star(?![a-zA-Z])", "*"),
@@ -29,10 +33,20 @@ def to_unicode(statement: str) -> str:
 
 def to_html(statement: str) -> str:
     """The statement for a page: formulas in MathML, which browsers draw themselves."""
+    parts = statement.split("$")
+    return "".join(_mathml(p) if i % 2 else html.escape(p) for i, p in enumerate(parts))
+
+
+def _mathml(formula: str) -> str:
+    """A formula; a command that the converter would print as it stands is refused."""
     from latex2mathml.converter import convert
 
-    parts = statement.split("$")
-    return "".join(convert(p) if i % 2 else html.escape(p) for i, p in enumerate(parts))
+    named = re.sub(rf"\\({_NAMED})(?![a-zA-Z])", r"\\operatorname{\1}", formula)
+    text = convert(named)
+    unknown = re.search(r"\\[a-zA-Z]+", text)
+    if unknown is not None:
+        raise ValueError(f"formula has the unknown command {unknown[0]!r}: {formula!r:.80}")
+    return text
 
 
 def check_dollars(statement: str) -> None:

@@ -5,6 +5,7 @@ import functools
 import importlib
 from collections.abc import Iterable
 
+from ._citation import own_entry
 from ._source import Source
 from ._theorem import Theorem
 
@@ -16,13 +17,13 @@ _own: dict[str, Theorem] = {}
 
 @functools.cache
 def _papers() -> dict[str, Theorem]:
-    found: dict[str, Theorem] = {}
+    theorems: dict[str, Theorem] = {}
     for paper in PAPERS:
         for theorem in importlib.import_module(f".{paper}", __package__).THEOREMS:
-            if theorem.id in found:
+            if theorem.id in theorems:
                 raise ValueError(f"two theorems have the id {theorem.id!r}")
-            found[theorem.id] = theorem
-    return found
+            theorems[theorem.id] = theorem
+    return theorems
 
 
 def known() -> dict[str, Theorem]:
@@ -52,30 +53,37 @@ def unregister(theorem_id: str) -> None:
     _own.pop(theorem_id, None)
 
 
-def find(pattern: str | Theorem | Iterable[Theorem] = "*") -> list[Theorem]:
+def find(only: str | Theorem | Iterable[Theorem] = "*") -> list[Theorem]:
     """The theorems whose id matches a pattern such as "rank1.*".
 
     Args:
-        pattern: a shell pattern, an id, a theorem or several.
+        only: a shell pattern, an id, a theorem or several.
     """
-    if isinstance(pattern, Theorem):
-        return [pattern]
-    if not isinstance(pattern, str):
-        return list(pattern)
-    found = [t for name, t in known().items() if fnmatch.fnmatchcase(name, pattern)]
-    if not found:
-        raise ValueError(f"no theorem matches {pattern!r}; there are {_some(list(known()))}")
-    return found
+    if isinstance(only, Theorem):
+        return [only]
+    if not isinstance(only, str):
+        return list(only)
+    matching = [t for name, t in known().items() if fnmatch.fnmatchcase(name, only)]
+    if not matching:
+        raise ValueError(f"no theorem matches {only!r}; there are {_some(list(known()))}")
+    return matching
 
 
-def cite(pattern: str | Theorem = "*") -> str:
-    """The BibTeX entries of the papers that theorems come from.
+def cite(only: str | Theorem | Iterable[Theorem] | None = None) -> str:
+    """The BibTeX entries of what theorems come from: papers, and gradbias for its own results.
+
+    A paper of which only results of gradbias are asked for is noted as related work.
 
     Args:
-        pattern: which theorems.
+        only: a pattern of theorem ids, such as "rank1.*", a theorem or several; without it all
+            papers, and gradbias itself first.
     """
-    sources: dict[Source, None] = {t.source: None for t in find(pattern) if t.source is not None}
-    return "\n\n".join(source.bibtex for source in sources)
+    theorems = find("*" if only is None else only)
+    theirs = {t.source for t in theorems if not t.own}
+    sources: dict[Source, None] = {t.source: None for t in theorems if t.source is not None}
+    entries = [source.bibtex if source in theirs else source.related for source in sources]
+    ours = only is None or any(t.own for t in theorems)
+    return "\n\n".join([own_entry(), *entries] if ours else entries)
 
 
 def _some(names: list[str], most: int = 6) -> str:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from .._engine.setup import Setup
 from ..dynamics import Descent
 from ..nets import ChainNet
 from ..noise import DataNoise, Minibatch
+from ..problems import Population, QuadraticProblem, Regression
 from ._hypothesis import Hypothesis, kind
 from ._per_setup import fact
 
@@ -47,7 +47,7 @@ def number(setup: Setup, name: str) -> float:
 
 def learning_rate(setup: Setup) -> float:
     """The step of Descent (NaN for a schedule), 0 for a flow."""
-    rate: Any = getattr(setup.dynamics, "lr", 0.0)
+    rate = getattr(setup.dynamics, "lr", 0.0)
     return math.nan if callable(rate) else float(rate)
 
 
@@ -67,7 +67,7 @@ def noise_vanishes(setup: Setup) -> bool:
     """No noise, or minibatches of labels that can be fitted: it dies out at the minima."""
     if getattr(setup.dynamics, "noise", None) is None:
         return True
-    problem: Any = setup.problem
+    problem = quadratic(setup)
     scale = float(problem.loss(np.zeros((problem.d, problem.k))))
     return minibatch(setup) is not None and problem.min_loss <= FITS * scale
 
@@ -94,18 +94,19 @@ def _seam(left: np.ndarray, right: np.ndarray) -> float:
     stacked = np.concatenate([left, right.T])
     if stacked.shape[1] > len(stacked):
         stacked = np.transpose(np.linalg.qr(stacked.T, mode="r"))
-    a, b = stacked[: len(left)], stacked[len(left) :]
+    a = stacked[: len(left)]
+    b = stacked[len(left) :]
     return float(np.linalg.norm(a.T @ a - b.T @ b, 2))
 
 
 @fact
 def excess_at_start(setup: Setup) -> float:
     """The excess loss at the start over that of its terms, labels and layers, by themselves."""
-    found: Any = setup.problem
+    problem = regression(setup)
     grown = math.prod(float(np.linalg.norm(f, 2)) for f in factors(setup))
-    terms = float(np.linalg.norm(found.labels)) + float(np.linalg.norm(found.X, 2)) * grown
-    now = float(found.excess()(found.as_predictor(start(setup))))
-    return now / (float(found.weight) * terms**2) if terms > 0 else 0.0
+    terms = float(np.linalg.norm(problem.labels)) + float(np.linalg.norm(problem.X, 2)) * grown
+    now = float(problem.excess()(problem.as_predictor(start(setup))))
+    return now / (float(problem.weight) * terms**2) if terms > 0 else 0.0
 
 
 def not_at_minimum() -> Hypothesis:
@@ -132,6 +133,19 @@ def is_descent(setup: Setup) -> bool:
     return isinstance(setup.dynamics, Descent)
 
 
-def problem(setup: Setup) -> Any:
-    """The problem, of the kind that the theorem's `problems` has asked for."""
+def quadratic(setup: Setup) -> QuadraticProblem:
+    """The problem of a theorem about squared loss."""
+    assert isinstance(setup.problem, QuadraticProblem)
+    return setup.problem
+
+
+def regression(setup: Setup) -> Regression:
+    """The problem of a theorem about finite data with squared loss."""
+    assert isinstance(setup.problem, Regression)
+    return setup.problem
+
+
+def population(setup: Setup) -> Population:
+    """The problem of a theorem about fresh samples."""
+    assert isinstance(setup.problem, Population)
     return setup.problem

@@ -1,16 +1,22 @@
 """Measurements that theorems of several papers share."""
 
-from typing import Any
-
 import numpy as np
 
 from .._engine.run import Run
+from .._engine.setup import Setup
 from .._engine.status import Ending
 from ._claims import Measured, measured
+from ._shared_hypotheses import quadratic
 
 # While the fit still misses by ε in the row space, the free part of the predictor may still move
 # by about as much; twice that is allowed for it.
 STILL_MOVING = 3.0
+
+
+def setup_of(run: Run) -> Setup:
+    """What was run: of a simulation it is known, of a run from a file it may not be."""
+    assert run.setup is not None
+    return run.setup
 
 
 def limit(run: Run) -> Measured:
@@ -19,10 +25,10 @@ def limit(run: Run) -> Measured:
     Args:
         run: of a linear net on a regression problem.
     """
-    setup: Any = run.setup
+    setup = setup_of(run)
     if run.theta is None:
         raise ValueError(f"{setup.net!r} has no predictor: it is not linear")
-    problem = setup.problem
+    problem = quadratic(setup)
     theta = problem.as_predictor(run.theta)
     inside = problem.row_space.T @ (theta - problem.as_predictor(problem.min_norm))
     return measured(run.theta, error=STILL_MOVING * float(np.linalg.norm(inside)))
@@ -30,16 +36,12 @@ def limit(run: Run) -> Measured:
 
 def gap_asked(run: Run) -> float:
     """The excess loss at which a run was told to stop, if that ended it: the rest was to come."""
-    setup: Any = run.setup
-    if run.status.ending is not Ending.CONVERGED or setup.until.gap is None:
-        return 0.0
-    return float(setup.until.gap)
+    gap = setup_of(run).until.gap
+    return 0.0 if run.status.ending is not Ending.CONVERGED or gap is None else gap
 
 
 def excess(run: Run) -> np.ndarray:
     """The loss above its minimum at every save; the run must have recorded `theta`."""
-    setup: Any = run.setup
-    above = setup.problem.excess()
-    return np.asarray(
-        [float(above(setup.problem.as_predictor(t))) for t in run.data["theta"].values]
-    )
+    problem = quadratic(setup_of(run))
+    above = problem.excess()
+    return np.asarray([float(above(problem.as_predictor(t))) for t in run.data["theta"].values])

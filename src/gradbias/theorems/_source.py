@@ -35,6 +35,11 @@ class Source:
         lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
         return "\n".join([f"@inproceedings{{{self.key},", *lines, "}"])
 
+    @property
+    def related(self) -> str:
+        """The entry for where a result is not the paper's, which is related work."""
+        return self.bibtex.removesuffix("}") + "  note = {related work},\n}"
+
     def __str__(self) -> str:
         names = [author.split()[-1] for author in self.authors.split(" and ")]
         shown = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
@@ -47,7 +52,7 @@ RANK1 = Source(
     "Implicit Bias of (Stochastic) Gradient Descent for Rank-1 Linear Neural Network",
     "Advances in Neural Information Processing Systems 36",
     2023,
-    "the supplement alone",
+    "a machine conversion of the supplement alone; the main text was not supplied",
 )
 SPECTRAL = Source(
     "varre2023spectral",
@@ -55,6 +60,7 @@ SPECTRAL = Source(
     "On the spectral bias of two-layer linear networks",
     "Advances in Neural Information Processing Systems 36",
     2023,
+    "a machine conversion of the NeurIPS text with its appendices",
 )
 ZEROLOSS = Source(
     "li2022zeroloss",
@@ -62,7 +68,7 @@ ZEROLOSS = Source(
     "What Happens after SGD Reaches Zero Loss? -- A Mathematical Framework",
     "International Conference on Learning Representations",
     2022,
-    "the ICLR 2022 text, read by machine (OCR)",
+    "a machine conversion of the ICLR 2022 text with its appendices, which lost parts of fractions",
 )
 IMBALANCE = Source(
     "min2021imbalance",
@@ -71,6 +77,7 @@ IMBALANCE = Source(
     "Overparametrized Linear Networks",
     "Proceedings of the 38th International Conference on Machine Learning",
     2021,
+    "a machine conversion of the ICML text with its appendices",
 )
 EQUILIBRIUM = Source(
     "ziyin2024equilibrium",
@@ -78,4 +85,5 @@ EQUILIBRIUM = Source(
     "Parameter Symmetry and Noise Equilibrium of Stochastic Gradient Descent",
     "Advances in Neural Information Processing Systems 37",
     2024,
+    "a machine conversion of the NeurIPS text with its appendices",
 )

@@ -1,13 +1,13 @@
 """Figure 2, right: the two sides of the balance, for label noise of many shapes."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from ... import theory
+from ..._engine.setup import Setup
 from ...plot import BLACK, BLUE, ORANGE
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _factorisation as two
 
 SIDES = {"outputs": r"$\mathrm{Tr}\,U^T\Gamma_UU$", "inputs": r"$\mathrm{Tr}\,W\Gamma_WW^T$"}
@@ -15,10 +15,10 @@ SIDES = {"outputs": r"$\mathrm{Tr}\,U^T\Gamma_UU$", "inputs": r"$\mathrm{Tr}\,W\
 LOOKS = {"SGD": (BLUE, "o", "x"), "GD": (ORANGE, "s", "+")}
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     saves = np.concatenate([[0], np.linspace(0.75, 1, 6) * s.steps]).astype(int)
 
-    def build(how: str, a: float) -> Any:
+    def build(how: str, a: float) -> Setup:
         batch = s.batches[0] if how == "SGD" else None
         return two.setup(s, batch, saves, a, key=list(s.stds).index(a))
 
@@ -48,7 +48,7 @@ def equilibrium(s: Settings, a: float) -> float:
     return float(np.trace(two.sides(data, W.T, U.T)[0]))
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     ax.plot(data["a"], data["told"], color=BLACK, label="both, predicted for SGD")
     for how, (colour, *marks) in LOOKS.items():
@@ -60,18 +60,18 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     outputs, inputs = (data["trace"].sel(side=side) for side in SIDES)
     apart = abs(outputs / inputs - 1)
     error = abs(data["trace"].sel(how="SGD") / data["told"] - 1).max()
     return [
-        Seen(
+        Check(
             "SGD: largest difference of the two traces",
             float(apart.sel(how="SGD").max()),
             high=0.06,
         ),
-        Seen("GD: smallest difference", float(apart.sel(how="GD").min()), low=0.15),
-        Seen("SGD: largest error of the predicted trace", float(error), high=0.1),
+        Check("GD: smallest difference", float(apart.sel(how="GD").min()), low=0.15),
+        Check("SGD: largest error of the predicted trace", float(error), high=0.1),
     ]
 
 

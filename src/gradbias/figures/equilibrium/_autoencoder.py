@@ -1,7 +1,7 @@
 """Figures 3 and 8: how much of a linear autoencoder sits in each layer, and how sharp it is."""
 
-from typing import Any
-
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -9,11 +9,13 @@ from ... import observe, theory
 from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...init import xavier
-from ...nets import TwoLayer
+from ...nets import Net, TwoLayer
 from ...noise import Minibatch
+from ...numerics.types import PyTree
 from ...plot import BLACK, BLUE, GREEN, ORANGE
-from ...problems import autoencoding
-from .._figure import Figure, Seen, Settings
+from ...problems import Problem, autoencoding
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 # The paper's Xavier has half of Glorot's variance; the equilibrium lies between the two starts.
 STARTS = {"Xavier": np.sqrt(0.5), "Glorot": 1.0}
@@ -23,7 +25,8 @@ def setup(
     s: Settings, phi: float, lr: float, batch: int, d: int, width: int, seed: int, gain: float = 1.0
 ) -> Setup:
     """SGD on fresh samples of y = x + ε, long enough for the slowest direction."""
-    net, problem = TwoLayer(d, d, width), autoencoding(d, phi)
+    net = TwoLayer(d, d, width)
+    problem = autoencoding(d, phi)
     fold = theory.symmetry.equilibration_time(problem.sigma_x, problem.sigma_eps, lr / batch)
     steps = int(s.spans * fold / lr)
     # The mean over the last quarter: the end itself still fluctuates.
@@ -40,10 +43,8 @@ def setup(
     )
 
 
-def norms(problem: Any, net: Any, params: Any) -> Any:
+def norms(problem: Problem, net: Net, params: PyTree) -> jax.Array:
     """‖U‖² of the second layer and ‖W‖² of the first."""
-    import jax.numpy as jnp
-
     return jnp.stack([jnp.sum(params["W2"] ** 2), jnp.sum(params["W1"] ** 2)])
 
 
@@ -66,7 +67,7 @@ def share(data: xr.Dataset) -> xr.DataArray:
     return found.isel(norms_axis0=0) / found.isel(norms_axis0=1)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     def build(phi: float, start: str, seed: int) -> Setup:
         key = 100 * s.key + 2 * seed + list(STARTS).index(start)  # no two runs share their noise
         return setup(s, phi, s.lr, s.batch, s.d, s.width, key, STARTS[start])
@@ -86,7 +87,7 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def marks(ax: Any, found: xr.DataArray) -> None:
+def marks(ax: Axes, found: xr.DataArray) -> None:
     """Mean and standard error over starts and seeds."""
     each = found.stack(member=("start", "seed"))
     error = each.std("member", ddof=1) / np.sqrt(each.sizes["member"])
@@ -95,7 +96,7 @@ def marks(ax: Any, found: xr.DataArray) -> None:
     )
 
 
-def draw_ratio(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_ratio(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     marks(ax, share(data))
     ax.plot(data["fine"], data["line"].sel(what="ratio"), color=BLACK, label="noise equilibrium")
@@ -104,7 +105,7 @@ def draw_ratio(figure: Any, data: xr.Dataset, s: Settings) -> None:
     ax.legend(loc="lower center")
 
 
-def draw_trace(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_trace(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     for start, (colour, marker) in {"Xavier": (ORANGE, "^"), "Glorot": (GREEN, "v")}.items():
         values = data["trace"].isel(step=0).sel(start=start).mean("seed")
@@ -116,20 +117,20 @@ def draw_trace(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
-def seen_ratio(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_ratio(data: xr.Dataset, s: Settings) -> list[Check]:
     found = share(data)
     mean = found.mean(["start", "seed"]).values
     error = abs(mean / data["told"].sel(what="ratio").values - 1).max()
     by_start = found.mean("seed")
     apart = abs(by_start.sel(start="Xavier") / by_start.sel(start="Glorot") - 1).max()
     return [
-        Seen("largest relative error of the predicted ratio", float(error), high=0.03),
-        Seen("smallest ratio, where balance would be 1", float(mean.min()), 0.5, 0.7),
-        Seen("largest difference between the two starts", float(apart), high=0.05),
+        Check("largest relative error of the predicted ratio", float(error), high=0.03),
+        Check("smallest ratio, where balance would be 1", float(mean.min()), 0.5, 0.7),
+        Check("largest difference between the two starts", float(apart), high=0.05),
     ]
 
 
-def seen_trace(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_trace(data: xr.Dataset, s: Settings) -> list[Check]:
     found = settled(data, "trace").mean(["start", "seed"])
     error = found.values / data["told"].sel(what="trace").values - 1
     first = data["trace"].isel(step=0).mean("seed") / data["told"].sel(what="trace")
@@ -139,19 +140,20 @@ def seen_trace(data: xr.Dataset, s: Settings) -> list[Seen]:
     # The starts do not know φ, and at φ = 1 have h/(h + d) and 2h/(h + d) of the equilibrium.
     told = data["told"].sel(what="trace")
     begins = s.width / (s.width + s.d) * told.isel(phi=middle) / told
-    xavier, glorot = first.sel(start="Xavier"), first.sel(start="Glorot")
+    xavier = first.sel(start="Xavier")
+    glorot = first.sel(start="Glorot")
     return [
-        Seen("largest distance of Tr H to the equilibrium", float(abs(error).max()), high=0.12),
-        Seen("its deficit at φ = 1 ÷ lr·d/2S", float(bias), 0.6, 1.6),
-        Seen("Tr H at φ = 1 ÷ at the smallest φ", float(found[middle] / found[0]), 1.07, 1.17),
-        Seen("Xavier start at φ = 1 ÷ equilibrium", float(xavier[middle]), high=1.0),
-        Seen("Xavier: largest error of h/(h + d)", _farthest(xavier / begins), high=0.08),
-        Seen("lowest Glorot start ÷ equilibrium", float(glorot.min()), low=1.15),
-        Seen("Glorot: largest error of 2h/(h + d)", _farthest(glorot / (2 * begins)), high=0.08),
+        Check("largest distance of Tr H to the equilibrium", float(abs(error).max()), high=0.12),
+        Check("its deficit at φ = 1 ÷ lr·d/2S", float(bias), 0.6, 1.6),
+        Check("Tr H at φ = 1 ÷ at the smallest φ", float(found[middle] / found[0]), 1.07, 1.17),
+        Check("Xavier start at φ = 1 ÷ equilibrium", float(xavier[middle]), high=1.0),
+        Check("Xavier: largest error of h/(h + d)", _farthest(xavier / begins), high=0.08),
+        Check("lowest Glorot start ÷ equilibrium", float(glorot.min()), low=1.15),
+        Check("Glorot: largest error of 2h/(h + d)", _farthest(glorot / (2 * begins)), high=0.08),
     ]
 
 
-def _farthest(ratios: Any) -> float:
+def _farthest(ratios: xr.DataArray) -> float:
     return float(abs(ratios - 1).max())
 
 

@@ -1,7 +1,6 @@
 """Figure 1: a loss that knows only the direction; steps and noise move outward."""
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -11,14 +10,16 @@ from ...dynamics import Descent, Flow
 from ...nets import general
 from ...noise import Minibatch
 from ...numerics.host_rng import generator
+from ...numerics.types import PyTree
 from ...plot import BLUE, GREEN, GREY, ORANGE
 from ...problems import Regression
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 LOOKS = {"flow": (GREEN, "-"), "GD": (BLUE, "--"), "SGD": (ORANGE, "-")}
 
 
-def on_the_circle(params: Any, X: Any) -> Any:
+def on_the_circle(params: PyTree, X: jax.Array) -> jax.Array:
     """The outputs x·θ/‖θ‖."""
     theta = params["theta"]
     return X @ theta / jnp.sqrt(jnp.sum(theta * theta))
@@ -36,8 +37,9 @@ def problem(s: Settings) -> Regression:
     )
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, start = problem(s), {"theta": np.asarray(s.start)}
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    start = {"theta": np.asarray(s.start)}
     record = {"theta": lambda problem, net, params: params["theta"]}
     steps = np.unique(np.geomspace(1, s.steps, s.saves).astype(int))
     save = np.concatenate([[0], steps])
@@ -65,7 +67,8 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
 
 def noise_at_minimum(data: Regression) -> float:
     """Tr Σ·‖θ‖² of one sample's gradient at the best direction; it does not depend on ‖θ‖."""
-    X, y = np.asarray(data.X), np.ravel(data.Y)
+    X = np.asarray(data.X)
+    y = np.ravel(data.Y)
     angles = np.linspace(0, 2 * np.pi, 20_001)
     unit = np.stack([np.cos(angles), np.sin(angles)])
     best = unit[:, np.argmin(((X @ unit - y[:, None]) ** 2).mean(0))]
@@ -85,7 +88,7 @@ def predicted(data: xr.Dataset, s: Settings) -> np.ndarray:
     return (np.linalg.norm(s.start) ** 4 + 2 * growth * data["step"].values) ** 0.25
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, right = figure.subplots(1, 2)
     start = np.linalg.norm(s.start)
     turn = np.linspace(0, 2 * np.pi, 400)
@@ -103,7 +106,7 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     right.legend()
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     start = np.linalg.norm(s.start)
     flow, gd, sgd = (radius(data, how) for how in LOOKS)
     late = data["step"].values > s.steps / 3
@@ -112,11 +115,11 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     first = int(np.argmax(late))
     grown = (sgd[-1] ** 4 - sgd[first] ** 4) / (told[-1] ** 4 - told[first] ** 4)
     return [
-        Seen("flow: largest change of the norm, relative", abs(flow / start - 1).max(), high=1e-7),
-        Seen("GD: smallest step of the norm outward", np.diff(gd).min(), low=-1e-12),
-        Seen("GD: norm at the end ÷ start − 1", gd[-1] / start - 1, low=1e-4),
-        Seen("SGD: norm at the end ÷ start", sgd[-1] / start, low=1.2),
-        Seen("SGD: growth of ‖θ‖⁴ in the last two thirds ÷ predicted", grown, 0.85, 1.15),
+        Check("flow: largest change of the norm, relative", abs(flow / start - 1).max(), high=1e-7),
+        Check("GD: smallest step of the norm outward", np.diff(gd).min(), low=-1e-12),
+        Check("GD: norm at the end ÷ start − 1", gd[-1] / start - 1, low=1e-4),
+        Check("SGD: norm at the end ÷ start", sgd[-1] / start, low=1.2),
+        Check("SGD: growth of ‖θ‖⁴ in the last two thirds ÷ predicted", grown, 0.85, 1.15),
     ]
 
 

@@ -1,7 +1,10 @@
 """Figure 5: in a deep linear net all layers but the first and the last end with one norm."""
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -9,8 +12,11 @@ from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import Deep
 from ...noise import Minibatch
+from ...numerics.types import PyTree
 from ...plot import BLACK, COLOURS
-from .._figure import Figure, Seen, Settings
+from ...problems import Problem
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._deep_data import as_population, images, population, start, told
 
 STARTS = ("same", "random")
@@ -18,16 +24,16 @@ TASKS = {"population": "fresh samples, 12 inputs", "digits": "handwritten digits
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def norms(problem: Any, net: Any, params: Any) -> Any:
+def norms(problem: Problem, net: Deep, params: PyTree) -> jax.Array:
     """‖W_i‖², the first layer first."""
-    import jax.numpy as jnp
-
     return jnp.stack([jnp.sum(W * W) for W in net.factors(params)])
 
 
-def runs(lab: Any, s: Settings, task: str, starts: tuple[str, ...], noise: bool) -> Any:
+def runs(
+    lab: Lab, s: Settings, task: str, starts: tuple[str, ...], noise: bool
+) -> tuple[tuple[str, str, str], np.ndarray]:
     """‖W_i‖² of all layers, along SGD or gradient descent."""
-    problem: Any = population(s) if task == "population" else images(s)
+    problem = population(s) if task == "population" else images(s)
     lr, batch, steps, size = s[task]
     net = Deep([problem.d, *[problem.k] * (s.depth - 1), problem.k])
     saves = np.linspace(0, steps, s.saves).astype(int)
@@ -42,7 +48,7 @@ def runs(lab: Any, s: Settings, task: str, starts: tuple[str, ...], noise: bool)
     return (("begin" if noise else "one", "step", "layer"), found.values)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     found: dict[str, Any] = {}
     for task in TASKS:
         found[task] = runs(lab, s, task, STARTS, True)
@@ -52,10 +58,10 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     return xr.Dataset(found, {"begin": list(STARTS), "layer": np.arange(1, s.depth + 1)})
 
 
-def drawn(begin: str) -> Any:
+def drawn(begin: str) -> Callable[[Canvas, xr.Dataset, Settings], None]:
     """The picture from one of the two starts."""
 
-    def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+    def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
         for ax, (task, title) in zip(figure.subplots(1, 2), TASKS.items(), strict=True):
             steps = np.linspace(0, s[task][2], s.saves) / 1000
             for number in range(s.depth):
@@ -84,29 +90,30 @@ def spread(norms_: xr.DataArray) -> float:
     return float((middle.max() - middle.min()) / middle.mean())
 
 
-def seen_of(begin: str) -> Any:
+def seen_of(begin: str) -> Callable[[xr.Dataset, Settings], list[Check]]:
     """What must be seen from one of the two starts."""
 
-    def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+    def seen(data: xr.Dataset, s: Settings) -> list[Check]:
         found = []
         for task, most in {"population": 0.1, "digits": 0.15}.items():
             ends = late(data[task])
-            here, other = ends.sel(begin=begin), ends.sel(begin=STARTS[1 - STARTS.index(begin)])
+            here = ends.sel(begin=begin)
+            other = ends.sel(begin=STARTS[1 - STARTS.index(begin)])
             error = float(abs(here / data[f"told_{task}"] - 1).max())
             apart = float(abs(here / other - 1).max())
             edge = here.isel(layer=[0, -1]).min() / here.isel(layer=slice(1, -1)).max()
             found += [
-                Seen(f"{task}: spread of the middle layers at the end", spread(here), high=0.04),
-                Seen(f"{task}: largest error of a predicted norm²", error, high=most),
-                Seen(f"{task}: first and last ÷ middle layers, least", float(edge), low=1.08),
-                Seen(f"{task}: difference to the ends of the other start", apart, high=0.05),
+                Check(f"{task}: spread of the middle layers at the end", spread(here), high=0.04),
+                Check(f"{task}: largest error of a predicted norm²", error, high=most),
+                Check(f"{task}: first and last ÷ middle layers, least", float(edge), low=1.08),
+                Check(f"{task}: difference to the ends of the other start", apart, high=0.05),
             ]
         if begin == "random":
             first = data["population"].sel(begin=begin).isel(step=0)
             kept = spread(data["descent"].isel(one=0, step=-1))
             found += [
-                Seen("spread of the middle layers at the start", spread(first), low=0.3),
-                Seen("spread of the middle layers after GD", kept, low=0.15),
+                Check("spread of the middle layers at the start", spread(first), low=0.3),
+                Check("spread of the middle layers after GD", kept, low=0.15),
             ]
         return found
 

@@ -15,7 +15,8 @@ def population(s: Settings) -> Population:
     left, _ = np.linalg.qr(rng.standard_normal((s.k, s.k)))
     right, _ = np.linalg.qr(rng.standard_normal((s.d, s.k)))
     V = left * np.linspace(0.7, 1.3, s.k) @ right.T
-    inputs, labels = np.linspace(0.5, 1.5, s.d), np.linspace(0.4, 1.2, s.k)
+    inputs = np.linspace(0.5, 1.5, s.d)
+    labels = np.linspace(0.4, 1.2, s.k)
     return Population(np.diag(inputs**2), V, np.diag(labels**2))
 
 
@@ -25,7 +26,8 @@ def images(s: Settings) -> Regression:
     Centred classes add up to zero: nine coordinates hold them, and every width of nine is used.
     """
     whole = digits(s.images, centre=True, key=s.key)
-    X, Y = np.asarray(whole.X), np.asarray(whole.Y)
+    X = np.asarray(whole.X)
+    Y = np.asarray(whole.Y)
     scores = np.linalg.svd(X, full_matrices=False)[0][:, : s.components] * np.sqrt(len(X))
     contrasts = np.linalg.svd(np.ones((1, 10)))[2][1:]
     return Regression.mean(scores, Y @ contrasts.T)
@@ -33,7 +35,8 @@ def images(s: Settings) -> Regression:
 
 def as_population(data: Regression) -> Population:
     """The digits as if their residuals did not depend on the inputs."""
-    X, theta = np.asarray(data.X), np.asarray(data.min_norm)
+    X = np.asarray(data.X)
+    theta = np.asarray(data.min_norm)
     residual = X @ theta - np.asarray(data.Y)
     return Population(X.T @ X / len(X), theta.T, residual.T @ residual / len(X))
 

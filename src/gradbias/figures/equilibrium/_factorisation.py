@@ -1,7 +1,5 @@
 """Figure 2: SGD aligns the noise of two layers, gradient descent does not."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -14,7 +12,8 @@ from ...noise import Minibatch
 from ...numerics.host_rng import generator
 from ...plot import BLACK, BLUE, GREEN, ORANGE
 from ...problems import Regression, autoencoding
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 ELEMENTS = 10
 
@@ -32,7 +31,8 @@ def setup(s: Settings, batch: int | None, saves: np.ndarray, a: float = 1.0, key
     start = kaiming(net, key=s.key, gain=1.0)
     how = Descent(s.lr, None if batch is None else Minibatch(batch))
     record = {"params": observe.params}
-    until, key = Until(steps=s.steps), 100 * s.key + key
+    until = Until(steps=s.steps)
+    key = 100 * s.key + key
     return Setup(problem(s, a), net, start, how, until, record, saves, key=key)
 
 
@@ -42,7 +42,7 @@ def arms(s: Settings) -> dict[str, int | None]:
     return {f"SGD, S = {large}": large, f"SGD, S = {small}": small, "GD": None}
 
 
-def sides(data: Regression, W1: Any, W2: Any) -> tuple[np.ndarray, np.ndarray]:
+def sides(data: Regression, W1: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """UᵀΓ_U U and WΓ_W Wᵀ on the current residuals."""
     noise_U, noise_W = theory.symmetry.factorisation_noise(data, W2.T, W1.T)
     return noise_W / 4, noise_U / 4
@@ -55,8 +55,9 @@ def fold(s: Settings) -> float:
     return theory.symmetry.equilibration_time(noise.sigma_x, noise.sigma_eps, kappa) / s.lr
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, found = problem(s), []
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    found = []
     saves = np.unique(np.concatenate([[0], np.geomspace(10, s.steps, s.saves).astype(int)]))
     for batch in arms(s).values():
         run = lab.simulate(setup(s, batch, saves)).data
@@ -81,8 +82,9 @@ def norm(matrices: np.ndarray) -> np.ndarray:
     return np.linalg.norm(matrices, axis=(-2, -1))
 
 
-def draw_residual(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, looks = figure.subplots(), ((BLUE, "-"), (GREEN, ":"), (ORANGE, "--"))
+def draw_residual(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    looks = ((BLUE, "-"), (GREEN, ":"), (ORANGE, "--"))
     for how, (colour, line) in zip(data["how"].values, looks, strict=True):
         ax.plot(data["step"][1:], data["residual"].sel(how=how)[1:], line, color=colour, label=how)
     ax.axvline(fold(s), color=BLACK, lw=0.8, label="slowest mode, one e-fold")
@@ -90,8 +92,9 @@ def draw_residual(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
-def draw_elements(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, names = figure.subplots(), data["how"].values
+def draw_elements(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    names = data["how"].values
     for how, colour, line in ((names[2], ORANGE, "--"), (names[0], BLUE, "-")):
         values = data["element"].sel(how=how)[1:]
         lines = ax.plot(data["step"][1:], values, line, color=colour, lw=0.8)
@@ -106,29 +109,29 @@ def late(array: xr.DataArray, s: Settings) -> xr.DataArray:
     return array.where(array["step"] > s.steps / 2, drop=True)
 
 
-def seen_residual(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_residual(data: xr.Dataset, s: Settings) -> list[Check]:
     first = data["residual"].isel(step=0).values
     large, small, gd = late(data["residual"], s).mean("step").values
     soon = data["residual"][0].sel(step=4 * fold(s), method="nearest")
     return [
-        Seen("SGD: misalignment at the end", large, high=0.15),
-        Seen("GD: misalignment at the end ÷ start", gd / first[2], 0.8, 1.4),
-        Seen("GD ÷ SGD at the end", gd / large, low=7.0),
-        Seen(
+        Check("SGD: misalignment at the end", large, high=0.15),
+        Check("GD: misalignment at the end ÷ start", gd / first[2], 0.8, 1.4),
+        Check("GD ÷ SGD at the end", gd / large, low=7.0),
+        Check(
             "SGD: after four e-folds of the slowest mode ÷ start", float(soon) / first[0], high=0.25
         ),
-        Seen("what is left at twice the noise lr/S ÷ at once", small / large, 1.6, 2.5),
+        Check("what is left at twice the noise lr/S ÷ at once", small / large, 1.6, 2.5),
     ]
 
 
-def seen_elements(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_elements(data: xr.Dataset, s: Settings) -> list[Check]:
     large, _, gd = np.sqrt((late(data["element"], s) ** 2).mean(["step", "entry"]).values)
     first = np.sqrt((data["element"].isel(step=0) ** 2).mean("entry").values)
     return [
-        Seen("SGD: rms of the ten elements at the end ÷ start", large / first[0], high=0.25),
+        Check("SGD: rms of the ten elements at the end ÷ start", large / first[0], high=0.25),
         # Ten of 1600 elements scatter: with all of them it is 1.0, with ten 0.57 … 1.67 (98 %).
-        Seen("GD: the same", gd / first[2], low=0.5),
-        Seen("SGD ÷ GD at the end", large / gd, high=0.25),
+        Check("GD: the same", gd / first[2], low=0.5),
+        Check("SGD ÷ GD at the end", large / gd, high=0.25),
     ]
 
 

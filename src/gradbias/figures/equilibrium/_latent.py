@@ -1,6 +1,6 @@
 """Figures 6 and 9: what the two layers of a net with an activation see, under SGD and without."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,8 @@ from ...init import kaiming
 from ...nets import MLP
 from ...noise import Minibatch
 from ...problems import Population, autoencoding
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 ARMS = ("SGD", "near GD")
 NAMES = {
@@ -31,7 +32,8 @@ def problem(s: Settings) -> Population:
 
 def setup(s: Settings, activation: str, arm: str, seed: int) -> Setup:
     """The same fresh data for both arms: they differ in the size of the batch alone."""
-    net, key = MLP([s.d, s.d, s.d], activation, bias=False), 100 * s.key + seed
+    net = MLP([s.d, s.d, s.d], activation, bias=False)
+    key = 100 * s.key + seed
     batch, steps = (s.batch, s.steps) if arm == "SGD" else (s.large, s.large_steps)
     return Setup(
         problem(s),
@@ -45,8 +47,9 @@ def setup(s: Settings, activation: str, arm: str, seed: int) -> Setup:
     )
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, found = problem(s), []
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    found = []
     for activation in s.activations:
         for arm in ARMS:
 
@@ -72,7 +75,8 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
 
 def pair_of(data: Population, W1: np.ndarray, W2: np.ndarray) -> list[np.ndarray]:
     """WΣxWᵀ/TrΣx and UᵀΣεU/TrΣε, equal at the noise equilibrium of a linear net."""
-    inputs, outputs = np.asarray(data.sigma_x), np.asarray(data.sigma_eps)
+    inputs = np.asarray(data.sigma_x)
+    outputs = np.asarray(data.sigma_eps)
     return [
         W1.T @ inputs @ W1 / np.trace(inputs),
         W2 @ outputs @ W2.T / np.trace(outputs),
@@ -81,8 +85,10 @@ def pair_of(data: Population, W1: np.ndarray, W2: np.ndarray) -> list[np.ndarray
 
 def agreement(data: xr.Dataset) -> xr.Dataset:
     """Correlations of the two matrices, all entries and off the diagonal, and their gap."""
-    a, b = data["matrix"].sel(side="inputs"), data["matrix"].sel(side="outputs")
-    ij, off = ["i", "j"], data["i"] != data["j"]
+    a = data["matrix"].sel(side="inputs")
+    b = data["matrix"].sel(side="outputs")
+    ij = ["i", "j"]
+    off = data["i"] != data["j"]
     scale = ((a**2).sum(ij) * (b**2).sum(ij)) ** 0.25
     return xr.Dataset(
         {
@@ -93,8 +99,9 @@ def agreement(data: xr.Dataset) -> xr.Dataset:
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    told, symbols = agreement(data), (r"$W\bar\Sigma_xW^T$", r"$U^T\bar\Sigma_\varepsilon U$")
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    told = agreement(data)
+    symbols = (r"$W\bar\Sigma_xW^T$", r"$U^T\bar\Sigma_\varepsilon U$")
     panels = figure.subplots(len(s.activations), 4, squeeze=False)
     for row, activation in zip(panels, s.activations, strict=True):
         for place, arm in enumerate(ARMS):
@@ -111,28 +118,30 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
         row[0].set_ylabel(NAMES[activation])
 
 
-def means(data: xr.Dataset) -> Any:
+def means(data: xr.Dataset) -> Callable[[str, str, str], float]:
     """`means(name, activation, arm)` over seeds."""
     told = agreement(data).mean("seed")
     return lambda name, activation, arm: float(told[name].sel(activation=activation, arm=arm))
 
 
-def seen_tanh(data: xr.Dataset, s: Settings) -> list[Seen]:
-    of, (sgd, gd) = means(data), ARMS
+def seen_tanh(data: xr.Dataset, s: Settings) -> list[Check]:
+    of = means(data)
+    sgd, gd = ARMS
     further = of("gap", "tanh", gd) / of("gap", "tanh", sgd)
     return [
-        Seen("linear: off-diagonal correlation, SGD", of("off", "linear", sgd), low=0.5),
-        Seen("linear: the same, near GD", of("off", "linear", gd), high=0.0),
-        Seen("tanh: relative gap, SGD", of("gap", "tanh", sgd), high=1.0),
-        Seen("tanh: relative gap, near GD ÷ SGD", further, low=3.0),
-        Seen("tanh: correlation of all entries, near GD", of("all", "tanh", gd), low=0.7),
+        Check("linear: off-diagonal correlation, SGD", of("off", "linear", sgd), low=0.5),
+        Check("linear: the same, near GD", of("off", "linear", gd), high=0.0),
+        Check("tanh: relative gap, SGD", of("gap", "tanh", sgd), high=1.0),
+        Check("tanh: relative gap, near GD ÷ SGD", further, low=3.0),
+        Check("tanh: correlation of all entries, near GD", of("all", "tanh", gd), low=0.7),
     ]
 
 
-def seen_others(data: xr.Dataset, s: Settings) -> list[Seen]:
-    of, (sgd, gd) = means(data), ARMS
+def seen_others(data: xr.Dataset, s: Settings) -> list[Check]:
+    of = means(data)
+    sgd, gd = ARMS
     found = [
-        Seen(
+        Check(
             f"{NAMES[name]}: relative gap, SGD ÷ near GD",
             of("gap", name, sgd) / of("gap", name, gd),
             *((0.7, 1.6) if name != "swish" else (0.0, 0.33)),
@@ -143,9 +152,9 @@ def seen_others(data: xr.Dataset, s: Settings) -> list[Seen]:
     least = min(of("all", name, gd) for name in s.activations)
     return [
         *found,
-        Seen("off-diagonal correlation, mean, SGD", float(off[0]), low=0.1),
-        Seen("the same, SGD − near GD", float(off[0] - off[1]), low=0.05),
-        Seen("least correlation of all entries, near GD", least, low=0.7),
+        Check("off-diagonal correlation, mean, SGD", float(off[0]), low=0.1),
+        Check("the same, SGD − near GD", float(off[0] - off[1]), low=0.05),
+        Check("least correlation of all entries, near GD", least, low=0.7),
     ]
 
 

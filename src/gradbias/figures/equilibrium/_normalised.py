@@ -1,7 +1,7 @@
 """Figure 7: nets that do not know their scale grow under SGD, and a little under GD."""
 
-from typing import Any
-
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -9,12 +9,14 @@ from ... import observe
 from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Flow
 from ...init import gaussian
-from ...nets import NormalisedA, NormalisedB
+from ...nets import Net, NormalisedA, NormalisedB
 from ...noise import Minibatch
 from ...numerics.host_rng import generator
+from ...numerics.types import PyTree
 from ...plot import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY
-from ...problems import Regression
-from .._figure import Figure, Seen, Settings
+from ...problems import Problem, Regression
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 LOOKS = {"SGD": (ORANGE, "-"), "GD": (BLUE, "--"), "flow": (GREEN, "-.")}
 NETS = {"A": NormalisedA, "B": NormalisedB}
@@ -28,10 +30,8 @@ def problem(s: Settings) -> Regression:
     return Regression.mean(X, X @ V + 0.5 * rng.standard_normal((s.n, s.k)))
 
 
-def norms(problem: Any, net: Any, params: Any) -> Any:
+def norms(problem: Problem, net: Net, params: PyTree) -> jax.Array:
     """‖u‖² and ‖w‖²."""
-    import jax.numpy as jnp
-
     return jnp.stack([jnp.sum(params["u"] ** 2), jnp.sum(params["w"] ** 2)])
 
 
@@ -40,15 +40,17 @@ def saves(s: Settings) -> np.ndarray:
     return np.concatenate([[0], np.geomspace(1, s.steps, s.saves)]).astype(int)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, found = problem(s), {}
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    found = {}
     steps = np.unique(saves(s))
     for name, kind in NETS.items():
         net = kind(s.d, s.k, s.width)
         start = gaussian(net, {"u": s.std_u, "w": s.std_w}, key=s.key)
         for how, noise in {"SGD": Minibatch(s.batch), "GD": None}.items():
             record = {"norms": norms, "drift": observe.charge_drift}
-            moves, until = Descent(s.lr, noise), Until(steps=s.steps)
+            moves = Descent(s.lr, noise)
+            until = Until(steps=s.steps)
             run = lab.simulate(Setup(data, net, start, moves, until, record, steps, key=s.key)).data
             moved = [run[v].values for v in run.data_vars if str(v).startswith("drift")]
             found[f"norms_{name}_{how}"] = (("step", "layer"), run["norms"].values)
@@ -65,11 +67,12 @@ def total(data: xr.Dataset, net: str, how: str) -> np.ndarray:
     return data[f"norms_{net}_{how}"].sum("layer").values
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     panels = figure.subplots(1, 3)
     for ax, net in zip(panels, NETS, strict=False):
         for how, (colour, line) in LOOKS.items():
-            ticks, values = data["early" if how == "flow" else "step"], total(data, net, how)
+            ticks = data["early" if how == "flow" else "step"]
+            values = total(data, net, how)
             ax.plot(ticks[1:], values[1:], line, color=colour, label=how)
             if how != "flow":
                 told = values[0] + data[f"drift_{net}_{how}"]
@@ -86,19 +89,19 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     panels[2].legend(fontsize="x-small")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     found = []
     for net in NETS:
         sgd, gd, flow = (total(data, net, how) for how in LOOKS)
         exact = abs(sgd - sgd[0] - data[f"drift_{net}_SGD"].values).max() / sgd[-1]
         found += [
-            Seen(f"net {net}, SGD: total norm² at the end ÷ start", sgd[-1] / sgd[0], low=1.5),
-            Seen(f"net {net}, SGD: growth − Σ lr²‖g‖², relative", exact, high=1e-10),
-            Seen(f"net {net}, GD: smallest step outward", np.diff(gd).min(), low=-1e-9),
-            Seen(
+            Check(f"net {net}, SGD: total norm² at the end ÷ start", sgd[-1] / sgd[0], low=1.5),
+            Check(f"net {net}, SGD: growth − Σ lr²‖g‖², relative", exact, high=1e-10),
+            Check(f"net {net}, GD: smallest step outward", np.diff(gd).min(), low=-1e-9),
+            Check(
                 f"net {net}, growth of GD ÷ of SGD", (gd[-1] - gd[0]) / (sgd[-1] - sgd[0]), high=0.2
             ),
-            Seen(
+            Check(
                 f"net {net}, flow: largest relative change",
                 abs(flow / flow[0] - 1).max(),
                 high=1e-7,
@@ -106,7 +109,7 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
         ]
     layers = data["norms_B_SGD"].values
     found.append(
-        Seen("net B, SGD: smallest step of a layer", np.diff(layers, axis=0).min(), low=-1e-9)
+        Check("net B, SGD: smallest step of a layer", np.diff(layers, axis=0).min(), low=-1e-9)
     )
     return found
 

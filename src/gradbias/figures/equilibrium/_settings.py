@@ -1,12 +1,15 @@
 """Figure 8: the equilibrium does not know the step, the batch or the size."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from ..._engine.setup import Setup
 from ...plot import BLACK, BLUE
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._autoencoder import setup, share, told
 
 QUICK = {"lr": (0.01, 0.02, 0.04), "batch": (4, 10, 30), "d": (10, 20, 40)}
@@ -15,15 +18,15 @@ FULL = {"lr": (0.025, 0.05, 0.1), "batch": (50, 100, 200), "d": (50, 100, 200)}
 NAMES = {"lr": "learning rate", "batch": "batch size S", "d": "dimension"}
 
 
-def computed(what: str) -> Any:
+def computed(what: str) -> Callable[[Settings, Lab], xr.Dataset]:
     """The runs of one panel: one setting takes several values, the others stay."""
 
-    def compute(s: Settings, lab: Any) -> xr.Dataset:
+    def compute(s: Settings, lab: Lab) -> xr.Dataset:
         parts: list[xr.Dataset] = []
         for value in s[f"{what}s"]:
             chosen = {"lr": s.lr, "batch": s.batch, "d": s.d, what: value}
 
-            def build(value: float, seed: int, chosen: dict[str, Any] = chosen) -> Any:
+            def build(value: float, seed: int, chosen: dict[str, Any] = chosen) -> Setup:
                 sizes = {**chosen, "width": 2 * chosen["d"]}
                 return setup(s, s.phi, seed=seed + 100 * s.key, **sizes)
 
@@ -35,11 +38,12 @@ def computed(what: str) -> Any:
     return compute
 
 
-def drawn(what: str) -> Any:
+def drawn(what: str) -> Callable[[Canvas, xr.Dataset, Settings], None]:
     """The picture of one panel."""
 
-    def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-        ax, found = figure.subplots(), share(data)
+    def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+        ax = figure.subplots()
+        found = share(data)
         error = found.std("seed", ddof=1) / np.sqrt(s.seeds)
         ax.errorbar(data["value"], found.mean("seed"), error, fmt="o", color=BLUE, label="SGD")
         ax.axhline(told(s.phi, 2)[0], color=BLACK, label="noise equilibrium")
@@ -52,15 +56,15 @@ def drawn(what: str) -> Any:
     return draw
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     found = share(data).mean("seed").values
     return [
-        Seen(
+        Check(
             "largest relative error of the ratio",
             abs(found / told(s.phi, 2)[0] - 1).max(),
             high=0.03,
         ),
-        Seen("distance of the nearest to balance", abs(found - 1).min(), low=0.1),
+        Check("distance of the nearest to balance", abs(found - 1).min(), low=0.1),
     ]
 
 

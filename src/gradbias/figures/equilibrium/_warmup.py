@@ -1,7 +1,5 @@
 """Figure 4: warm-up takes a net to where a large step is stable."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -14,7 +12,8 @@ from ...noise import Minibatch
 from ...numerics.host_rng import generator
 from ...plot import BLACK, BLUE, GREEN, ORANGE, PURPLE
 from ...problems import Population
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 LOOKS = {
     "Kaiming, large step": (ORANGE, "-", "X"),
@@ -31,7 +30,7 @@ def problem(s: Settings, seed: int) -> Population:
     return Population(np.eye(s.d), np.outer(v, v), np.eye(s.d))
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     net = TwoLayer(s.d, s.d, 1)
     # Constant steps as schedules too: one compiled program serves all arms with noise.
     rates = {arm: piecewise({0: s.lr, s.warm: s.lr}) for arm in LOOKS}
@@ -60,8 +59,9 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     return runs[["trace", "stopped_at"]].drop_attrs()
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, top = figure.subplots(), 30 * float(data["trace"].isel(step=0).max())
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    top = 30 * float(data["trace"].isel(step=0).max())
     for arm, (colour, line, marker) in LOOKS.items():
         median = data["trace"].sel(arm=arm).median("seed", skipna=False)[1:]
         inside = np.flatnonzero((median <= top).values)
@@ -76,7 +76,7 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     last = data["trace"].isel(step=-1)
     first = data["trace"].isel(step=0)
     lost = float(data["stopped_at"].sel(arm="Kaiming, large step").max())
@@ -86,11 +86,13 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     slow = late.sel(arm="Xavier, large step").values
     kept = (last / first).sel(arm="Kaiming, GD").values
     return [
-        Seen("large step at once: the last seed diverges at step", lost, high=100),
-        Seen("warm-up: smallest Tr H at the end ÷ 4d", warm.min() / told, low=0.8),
-        Seen("warm-up: largest Tr H at the end ÷ 4d", warm.max() / told, high=1.25),
-        Seen("Xavier: largest distance of Tr H ÷ 4d from 1", abs(slow / told - 1).max(), high=0.25),
-        Seen("GD keeps its Tr H: smallest end ÷ start", kept.min(), low=0.85),
+        Check("large step at once: the last seed diverges at step", lost, high=100),
+        Check("warm-up: smallest Tr H at the end ÷ 4d", warm.min() / told, low=0.8),
+        Check("warm-up: largest Tr H at the end ÷ 4d", warm.max() / told, high=1.25),
+        Check(
+            "Xavier: largest distance of Tr H ÷ 4d from 1", abs(slow / told - 1).max(), high=0.25
+        ),
+        Check("GD keeps its Tr H: smallest end ÷ start", kept.min(), low=0.85),
     ]
 
 

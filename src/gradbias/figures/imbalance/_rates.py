@@ -1,7 +1,5 @@
 """Figures 2 and 3: imbalance makes two-layer nets learn fast."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -11,7 +9,9 @@ from ...dynamics import Descent
 from ...nets import TwoLayer
 from ...plot import BLACK, COLOURS
 from ...problems import Regression
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
+from ._width import SIZES
 
 SAVES = 120
 BALANCED = "balanced"
@@ -25,7 +25,8 @@ def data(s: Settings) -> Regression:
 
 def starts(s: Settings) -> dict[str, dict[str, np.ndarray]]:
     """The same predictor four times: three shares of the layers, and none of the imbalance."""
-    net, problem = TwoLayer(s.d, 1, s.width), data(s)
+    net = TwoLayer(s.d, 1, s.width)
+    problem = data(s)
     found = {
         f"case {number}": init.gaussian(net, {"W1": first, "W2": last}, key=s.key)
         for number, (first, last) in enumerate(s.stds, start=1)
@@ -37,8 +38,10 @@ def starts(s: Settings) -> dict[str, dict[str, np.ndarray]]:
     }
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    net, problem, begin = TwoLayer(s.d, 1, s.width), data(s), starts(s)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    net = TwoLayer(s.d, 1, s.width)
+    problem = data(s)
+    begin = starts(s)
     save_at = np.unique(np.linspace(0, s.steps, SAVES).astype(int))
 
     def build(case: str) -> Setup:
@@ -63,17 +66,18 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def _closed(problem: Regression, params: Any, time: np.ndarray) -> np.ndarray:
+def _closed(problem: Regression, params: dict[str, np.ndarray], time: np.ndarray) -> np.ndarray:
     """The loss of the balanced net, in closed form."""
     path = theory.balanced_whitened(problem, params["W1"] @ params["W2"], time)
     return np.asarray([float(problem.loss(theta)) for theta in path])
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     steps = data["flow_time"].values / s.paper_lr
     for number, case in enumerate(data["case"].values):
-        one, colour = data.sel(case=case), COLOURS[number]
+        one = data.sel(case=case)
+        colour = COLOURS[number]
         label = f"{case}, c = {float(one['level']):.1f}"
         every = {"marker": MARKS[number], "markevery": (5 * number, 25)}
         ax.plot(steps, one["loss"], color=colour, label=label, **every)
@@ -93,14 +97,15 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
 
 def late_rate(data: xr.Dataset, case: str, s: Settings) -> float:
     """The rate at which the loss falls at last, over the one that Theorem 1 guarantees."""
-    one, time = data.sel(case=case), data["flow_time"].values
+    one = data.sel(case=case)
+    time = data["flow_time"].values
     loss = one["loss"].values
     late = (loss > s.floor) & (loss < s.late)
     fitted = -np.polyfit(time[late], np.log(loss[late]), 1)[0]
     return float(fitted / (2 * one["rate"]))
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     cases = [str(case) for case in data["case"].values if case != BALANCED]
     shown = (data["loss"] > s.floor) & (data["save"] > 0)  # at the start they are equal
     over = (data["loss"] / data["bound"]).where(shown).sel(case=cases)
@@ -110,12 +115,12 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     order = [np.log(early.sel(case=c).item()) for c in (BALANCED, "case 1", "case 3", "case 2")]
     words = "order of speed 2, 3, 1, balanced: least logarithm of a ratio of losses"
     return [
-        Seen("loss over Theorem 1's bound, largest", float(over.max()), high=1.0),
-        Seen("case 3: logarithm of bound over loss, largest", float(loose.max()), high=1.5),
-        Seen("case 3: rate at last over the guaranteed one", late_rate(data, "case 3", s), 1, 1.1),
-        Seen("case 2: rate at last over the guaranteed one", late_rate(data, "case 2", s), 1, 1.2),
-        Seen(words, float(-np.diff(order).max()), low=0.5),
-        Seen("balanced case against its closed form, relative", float(closed.max()), high=0.01),
+        Check("loss over Theorem 1's bound, largest", float(over.max()), high=1.0),
+        Check("case 3: logarithm of bound over loss, largest", float(loose.max()), high=1.5),
+        Check("case 3: rate at last over the guaranteed one", late_rate(data, "case 3", s), 1, 1.1),
+        Check("case 2: rate at last over the guaranteed one", late_rate(data, "case 2", s), 1, 1.2),
+        Check(words, float(-np.diff(order).max()), low=0.5),
+        Check("balanced case against its closed form, relative", float(closed.max()), high=0.01),
     ]
 
 
@@ -136,8 +141,7 @@ FIGURE_2 = Figure(
     draw=draw,
     seen=seen,
     quick={
-        "n": 100,
-        "d": 400,
+        **SIZES,
         "width": 500,
         "stds": ((0.1, 0.1), (0.5, 0.02), (0.05, 0.2)),
         "paper_lr": 5e-4,

@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -10,13 +11,16 @@ import xarray as xr
 from ... import init, observe, problems, theory
 from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
-from ...nets import TwoLayer
+from ...nets import Net, TwoLayer
+from ...numerics.types import PyTree
 from ...plot import BLACK, BLUE, ORANGE, sweep
-from ...problems import Regression
-from .._figure import Figure, Seen, Settings
+from ...problems import Problem, Regression
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 ALPHA = 0.5  # entries start as N(0, 1/h)
 MANY = 1000  # more than the widths and the members of any run
+SIZES = {"n": 100, "d": 400}  # samples and inputs, of both figures
 TICKS = (500, 1000, 2000, 5000, 10_000)
 
 
@@ -32,7 +36,7 @@ def _data(n: int, d: int, noise: float, key: int) -> Regression:
     return problems.gaussian(n, d, noise=noise, std=std, teacher=teacher, key=key)
 
 
-def second(problem: Any, net: Any, params: Any) -> Any:
+def second(problem: Problem, net: Net, params: PyTree) -> jax.Array:
     """‖V‖², of which the distance at the end is made."""
     return jnp.sum(params["W2"] ** 2)
 
@@ -54,8 +58,9 @@ def start(s: Settings, width: int, member: int) -> dict[str, np.ndarray]:
     return {"W1": W1 @ Q, "W2": Q.T @ W2}
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    problem, runs = data(s), ("width", "member")
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    problem = data(s)
+    runs = ("width", "member")
     record = {"loss": observe.loss, "theta": observe.theta, "second": second}
     starts = {(w, m): start(s, w, m) for w in s.widths for m in range(s.members)}
 
@@ -89,7 +94,7 @@ def _outside(problem: Regression, theta: np.ndarray) -> np.ndarray:
     return np.linalg.norm(theta - theta @ basis @ basis.T, axis=-1)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, middle, right = figure.subplots(1, 3)
     for ax in (left, middle):
         sweep(data, y="distance", over="member", ax=ax, ls="none", color=BLUE, label="simulated")
@@ -105,14 +110,14 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     _logarithmic(right, s, r"$\|U_2V^\top\|_F$")
 
 
-def _line(ax: Any, data: xr.Dataset, name: str, style: str, label: str) -> None:
+def _line(ax: Axes, data: xr.Dataset, name: str, style: str, label: str) -> None:
     """A prediction c/√h, smooth between the widths that were run."""
     widths = np.geomspace(float(data["width"][0]), float(data["width"][-1]), 60)
     first = float(data[name][0]) * np.sqrt(float(data["width"][0]))
     ax.plot(widths, first / np.sqrt(widths), style, color=BLACK, lw=0.9, label=label)
 
 
-def _logarithmic(ax: Any, s: Settings, label: str) -> None:
+def _logarithmic(ax: Axes, s: Settings, label: str) -> None:
     """Both axes, with plain numbers at the widths that were run."""
     ax.set(xscale="log", yscale="log", ylabel=label, xlabel="width $h$")
     ax.set_xticks(s.widths, [f"{width:g}" for width in s.widths])
@@ -128,18 +133,19 @@ def slope(data: xr.Dataset, name: str) -> float:
     return float(np.polyfit(np.log(data["width"]), np.log(mean), 1)[0])
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    free, size = float(data["free"]), data["distance"].size
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    free = float(data["free"])
+    size = data["distance"].size
     squares = data["unseen"] ** 2 * data["width"] / data["second"]
     z = (float(squares.sum()) - size * free) / np.sqrt(2 * size * free)
     ratio = data["distance"].mean("member") / data["told"]
     within = np.abs(data["unseen"] / data["distance"] - 1).max()
     return [
-        Seen("slope of the distance over the width", slope(data, "distance"), -0.55, -0.45),
-        Seen("slope of the start's part outside the data", slope(data, "initial"), -0.55, -0.45),
-        Seen("law of the bias, z of all runs together", float(z), -4, 4),
-        Seen("largest width: measured over infinite-width theory", float(ratio[-1]), 0.9, 1.1),
-        Seen("part of the distance inside the row space, relative", float(within), high=1e-3),
+        Check("slope of the distance over the width", slope(data, "distance"), -0.55, -0.45),
+        Check("slope of the start's part outside the data", slope(data, "initial"), -0.55, -0.45),
+        Check("law of the bias, z of all runs together", float(z), -4, 4),
+        Check("largest width: measured over infinite-width theory", float(ratio[-1]), 0.9, 1.1),
+        Check("part of the distance inside the row space, relative", float(within), high=1e-3),
     ]
 
 
@@ -161,8 +167,7 @@ FIGURE_1 = Figure(
     draw=draw,
     seen=seen,
     quick={
-        "n": 100,
-        "d": 400,
+        **SIZES,
         "noise": 0.01,
         "lr": 0.5,
         "stop": 1e-8,

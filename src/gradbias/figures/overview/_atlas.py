@@ -1,7 +1,5 @@
 """The bias atlas: one data set, one scale axis, every potential of the five papers."""
 
-from typing import Any
-
 import numpy as np
 import scipy.optimize
 import xarray as xr
@@ -10,11 +8,12 @@ from ... import theory
 from ..._engine.setup import Setup, Until
 from ...dynamics import Flow
 from ...init import balanced, constant, orthogonal, perturb
-from ...nets import Diagonal, Rank1, TwoLayer
+from ...nets import Diagonal, Net, Rank1, TwoLayer
 from ...numerics.host_rng import generator
 from ...plot import BLUE, GREEN, GREY, ORANGE, PURPLE, YELLOW
 from ...problems import Regression, sparse
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 # Label → (colour, line, marker). Rank-1 nets of L layers are nets of 2L − 1 factors.
 LOOKS = {
@@ -39,7 +38,7 @@ def direction(s: Settings) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def start(s: Settings, label: str, scale: float) -> tuple[Any, Any]:
+def start(s: Settings, label: str, scale: float) -> tuple[Net, dict[str, np.ndarray]]:
     """The net and its parameters at one scale of the start."""
     if label == "diagonal":
         return (net := Diagonal(s.d)), constant(net, scale)
@@ -52,9 +51,10 @@ def start(s: Settings, label: str, scale: float) -> tuple[Any, Any]:
 
 def predicted(s: Settings, label: str, scale: float) -> np.ndarray:
     """The end point by the potential of that net."""
-    data, (_, params) = problem(s), start(s, label, scale)
+    data = problem(s)
+    _, params = start(s, label, scale)
     if label == "diagonal":
-        return theory.diagonal_limit(data, params["u"], params["v"]).theta
+        return theory.diagonal_limit(data, params).theta
     if label == "two layers, orthogonal":
         return np.ravel(theory.spectral_limit(data, scale).theta)
     return np.ravel(theory.rank1_limit(data, params).theta)
@@ -62,15 +62,18 @@ def predicted(s: Settings, label: str, scale: float) -> np.ndarray:
 
 def least_l1(data: Regression) -> np.ndarray:
     """The interpolator of least ℓ1 norm, by linear programming."""
-    X, y = np.asarray(data.X), np.ravel(data.Y)
+    X = np.asarray(data.X)
+    y = np.ravel(data.Y)
     found = scipy.optimize.linprog(np.ones(2 * data.d), A_eq=np.hstack([X, -X]), b_eq=y)
     if not found.success:
         raise ArithmeticError(f"the linear program did not end: {found.message}")
     return found.x[: data.d] - found.x[data.d :]
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, labels, scales = problem(s), list(LOOKS), np.geomspace(*s.scales)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    labels = list(LOOKS)
+    scales = np.geomspace(*s.scales)
     told = np.array([[predicted(s, label, scale) for scale in scales] for label in labels])
     dots = np.geomspace(*s.dots)
     ends = []
@@ -96,12 +99,13 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def away(ends: xr.DataArray, point: xr.DataArray) -> Any:
+def away(ends: xr.DataArray, point: xr.DataArray) -> xr.DataArray:
     """Distance to a point, in units of its norm."""
-    return np.sqrt(((ends - point) ** 2).sum("entry")) / np.sqrt((point**2).sum())
+    squares = ((ends - point) ** 2).sum("entry")
+    return xr.apply_ufunc(np.sqrt, squares) / np.sqrt((point**2).sum())
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     titles = {"least_l2": r"least $\ell_2$ (and nuclear) norm", "least_l1": r"least $\ell_1$ norm"}
     for ax, (name, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         for net, (colour, line, marker) in LOOKS.items():
@@ -128,7 +132,7 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=5)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     error = np.abs(data["end"] - data["predicted_dot"]).max() / np.abs(data["least_l2"]).max()
     to_l2 = away(data["predicted"], data["least_l2"])
     to_l1 = away(data["predicted"], data["least_l1"])
@@ -137,23 +141,23 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     deeper = to_l2.sel(net="9 factors").values / three
     shifted = to_l2.sel(net="3 factors, Δ = 1").values / three
     return [
-        Seen("largest error of a predicted end point", float(error), high=1e-7),
-        Seen("diagonal, smallest start: distance to least ℓ1", float(small), high=0.05),
-        Seen("diagonal, largest start: distance to least ℓ1", float(large), low=0.2),
-        Seen(
+        Check("largest error of a predicted end point", float(error), high=1e-7),
+        Check("diagonal, smallest start: distance to least ℓ1", float(small), high=0.05),
+        Check("diagonal, largest start: distance to least ℓ1", float(large), low=0.2),
+        Check(
             "diagonal, largest start: distance to least ℓ2",
             float(to_l2.sel(net="diagonal")[-1]),
             high=0.05,
         ),
-        Seen(
+        Check(
             "two layers: largest distance to least ℓ2",
             float(to_l2.sel(net="two layers, orthogonal").max()),
             high=1e-10,
         ),
-        Seen("9 ÷ 3 factors, smallest start: distance to least ℓ2", float(deeper[0]), low=2.0),
-        Seen("9 ÷ 3 factors, largest start: distance to least ℓ2", float(deeper[-1]), high=1.0),
-        Seen("Δ = 1 ÷ 0, smallest start: distance to least ℓ2", float(shifted[0]), high=0.9),
-        Seen("Δ = 1 ÷ 0, largest start: distance to least ℓ2", float(shifted[-1]), low=1.05),
+        Check("9 ÷ 3 factors, smallest start: distance to least ℓ2", float(deeper[0]), low=2.0),
+        Check("9 ÷ 3 factors, largest start: distance to least ℓ2", float(deeper[-1]), high=1.0),
+        Check("Δ = 1 ÷ 0, smallest start: distance to least ℓ2", float(shifted[0]), high=0.9),
+        Check("Δ = 1 ÷ 0, largest start: distance to least ℓ2", float(shifted[-1]), low=1.05),
     ]
 
 

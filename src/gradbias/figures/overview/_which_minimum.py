@@ -1,7 +1,5 @@
 """The picture that explains the field: one line of minima, one start, five end points."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -9,10 +7,11 @@ from ... import theory
 from ..._engine.setup import Setup, Until
 from ...dynamics import Flow
 from ...init import balanced
-from ...nets import Deep, Diagonal
+from ...nets import Deep, Diagonal, Net
 from ...plot import plane
 from ...problems import Regression
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 SAVES = 400
 
@@ -43,10 +42,11 @@ def pair(theta0: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
 def setup(s: Settings, kind: str, number: float) -> Setup:
     """The flow of one net from the common start."""
     if kind == "deep":
-        net: Any = Deep([2] * int(number) + [1])
+        net: Net = Deep([2] * int(number) + [1])
         params = balanced(net, start(s))
     else:
-        net, params = Diagonal(2), pair(start(s), number)
+        net = Diagonal(2)
+        params = pair(start(s), number)
     save_at = np.concatenate([[0.0], np.geomspace(1e-3, s.time, SAVES)])
     return Setup(problem(s), net, params, Flow(), Until(gap=1e-26, time=s.time), None, save_at)
 
@@ -56,28 +56,29 @@ def predicted(s: Settings, kind: str, number: float) -> np.ndarray:
     if kind == "deep":
         return np.ravel(theory.balanced_limit(problem(s), start(s), int(number)).theta)
     at = pair(start(s), number)
-    return np.ravel(theory.diagonal_limit(problem(s), at["u"], at["v"]).theta)
+    return np.ravel(theory.diagonal_limit(problem(s), at).theta)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     chosen = nets(s)
     runs = [lab.simulate(setup(s, *net)) for net in chosen.values()]
     return xr.Dataset(
         {
             "path": (("net", "save", "entry"), [run.data["theta"].values for run in runs]),
-            "end": (("net", "entry"), [np.ravel(run.theta) for run in runs]),
+            "end": (("net", "entry"), [np.ravel(np.asarray(run.theta)) for run in runs]),
             "predicted": (("net", "entry"), [predicted(s, *net) for net in chosen.values()]),
         },
         {"net": list(chosen)},
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     paths = {str(net): data["path"].sel(net=net).values for net in data["net"].values}
     rings = {net: data["predicted"].sel(net=net).values for net in paths}
     plane(paths, ax=ax, predicted=rings, problem=problem(s), xlim=s.xlim, ylim=s.ylim)
-    ax.annotate("start", start(s), (4, -9), textcoords="offset points")
+    x, y = start(s)
+    ax.annotate("start", (x, y), (4, -9), textcoords="offset points")
     ax.annotate(
         "every point of the line\nhas zero loss",
         s.note,
@@ -88,15 +89,15 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     ends = data["end"].values
     error = np.abs(ends - data["predicted"].values).max()
     apart = min(np.linalg.norm(ends[i] - ends[j]) for i in range(len(ends)) for j in range(i))
     misfit = np.abs(ends @ np.asarray(s.x) - s.y).max()
     return [
-        Seen("largest distance of a path's end to its ring", float(error), high=1e-8),
-        Seen("misfit of the worst end point", float(misfit), high=1e-8),
-        Seen("least distance between two of the end points", float(apart), low=0.1),
+        Check("largest distance of a path's end to its ring", float(error), high=1e-8),
+        Check("misfit of the worst end point", float(misfit), high=1e-8),
+        Check("least distance between two of the end points", float(apart), low=0.1),
     ]
 
 

@@ -6,13 +6,14 @@ import numpy as np
 import xarray as xr
 
 from ...plot import BLACK, COLOURS
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from ._common import FACTORS
 from ._terms import FORMS, MEMBERS, outside, runs, start, terms
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     done = runs(s, lab)
     found: dict[str, Any] = {
         form: ((*MEMBERS, "step"), [
@@ -27,9 +28,10 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     return xr.Dataset({**found, "loss": done["loss"]}, {"scale": list(s.scales)})
 
 
-def compute_loss(s: Settings, lab: Any) -> xr.Dataset:
+def compute_loss(s: Settings, lab: Lab) -> xr.Dataset:
     loss = runs(s, lab)["loss"]
-    steps, problem = loss["step"].values, common.data(s)
+    steps = loss["step"].values
+    problem = common.data(s)
     flow = [common.flow_path(s, start(s, scale, 0), FACTORS, steps) for scale in s.scales]
     losses = [[float(problem.loss(theta)) for theta in path] for path in flow]
     return xr.Dataset({"loss": loss, "flow": (("scale", "step"), losses)})
@@ -41,11 +43,12 @@ def cosine(path: np.ndarray, start: np.ndarray) -> np.ndarray:
     return np.divide(path @ start, size, out=np.full(size.shape, np.nan), where=size > 0)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     mean = data.mean("direction").isel(step=slice(1, None))
     for number, scale in enumerate(s.scales):
-        one, look = mean.sel(scale=scale), {"color": COLOURS[number], **common.marked(number)}
+        one = mean.sel(scale=scale)
+        look = {"color": COLOURS[number], **common.marked(number)}
         ax.plot(mean["step"], one["printed"], label=f"scale {scale:g}", **look)
         ax.plot(mean["step"], one["corrected"], "--", mfc="white", **look)
     for form, line in zip(FORMS, ("-", "--"), strict=True):
@@ -54,11 +57,12 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def draw_loss(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_loss(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     data = data.isel(step=slice(1, None))
     for number, scale in enumerate(s.scales):
-        one, colour = data.sel(scale=scale), COLOURS[number]
+        one = data.sel(scale=scale)
+        colour = COLOURS[number]
         line = {"color": colour, "label": f"SGD ({scale:g})", **common.marked(number)}
         ax.plot(data["step"], one["loss"].sel(direction=0), **line)
         ends = one["loss"].min("direction"), one["loss"].max("direction")
@@ -70,14 +74,16 @@ def draw_loss(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     last = data.isel(step=-1).mean("direction")
     small = f"scale {s.scales[0]:g}"
     turned = float(np.abs(data["unseen"] - 1).max())
     return [
-        Seen("printed weight: mean cosine, least of all scales", float(last["printed"].min()), 0.7),
-        Seen(f"corrected weight: mean cosine at {small}", float(last["corrected"][0]), high=0.6),
-        Seen("unseen part of θ: 1 − cosine to that of θ(0), largest", turned, high=1e-9),
+        Check(
+            "printed weight: mean cosine, least of all scales", float(last["printed"].min()), 0.7
+        ),
+        Check(f"corrected weight: mean cosine at {small}", float(last["corrected"][0]), high=0.6),
+        Check("unseen part of θ: 1 − cosine to that of θ(0), largest", turned, high=1e-9),
     ]
 
 
@@ -87,7 +93,7 @@ def half_step(loss: xr.DataArray) -> np.ndarray:
     return loss["step"].values[np.asarray(gone.argmax("step"))]
 
 
-def seen_loss(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_loss(data: xr.Dataset, s: Settings) -> list[Check]:
     left = data["loss"].median("direction") / data["loss"].isel(step=0).median("direction")
     left = left.sel(step=left["step"] >= s.mark).isel(step=0)
     # From larger starts half of the loss goes in the first few steps, by the luck of the draw.
@@ -95,8 +101,8 @@ def seen_loss(data: xr.Dataset, s: Settings) -> list[Seen]:
     ratio = half_step(lingers["loss"].sel(direction=0)) / half_step(lingers["flow"])
     words = f"loss left after {s.mark} steps at scale"
     return [
-        Seen(f"{words} {s.scales[-1]:g}", float(left[-1]), high=0.05),
-        Seen(f"{words} {s.scales[0]:g}", float(left[0]), low=0.5),
+        Check(f"{words} {s.scales[-1]:g}", float(left[-1]), high=0.05),
+        Check(f"{words} {s.scales[0]:g}", float(left[0]), low=0.5),
         *common.between(
             f"step of half the loss at scale ≤ {s.lingers:g}, SGD / flow",
             xr.DataArray(ratio),

@@ -7,7 +7,8 @@ import xarray as xr
 
 from ... import theory
 from ...plot import BLACK, BLUE, COLOURS, GREEN, GREY, ORANGE
-from .._figure import Figure, Seen, Settings
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from ._common import FACTORS
 from ._terms import FORMS, LAMBDA, MEMBERS, outside, runs, start, terms
@@ -18,7 +19,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     done = runs(s, lab)
     found: dict[str, Any] = {"lost": (MEMBERS, 1 - done["kept"].values[..., -1])}
     for form in FORMS:
@@ -46,7 +47,7 @@ def _by_gap(s: Settings, theta0: np.ndarray) -> float:
     return 1 - (1 + end.gap / end.s**2) ** (-LAMBDA / 2)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, right = figure.subplots(1, 2)
     _draw_paths(left, data.sel(direction=0).isel(step=slice(1, None)), s)
     mean = data.mean("direction")
@@ -60,9 +61,10 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     right.legend(loc="upper right")
 
 
-def _draw_paths(ax: Any, data: xr.Dataset, s: Settings) -> None:
+def _draw_paths(ax: Axes, data: xr.Dataset, s: Settings) -> None:
     for number, scale in enumerate(s.scales[: s.shown]):
-        one, look = data.sel(scale=scale), {"color": COLOURS[number]}
+        one = data.sel(scale=scale)
+        look: dict[str, Any] = {"color": COLOURS[number]}
         ax.plot(data["step"], one["p"], label=f"$p$ ({scale:g})", **common.marked(number), **look)
         ax.plot(data["step"], one["p"] - one["q_printed"], ":", label=f"$p-q$ ({scale:g})", **look)
     ax.axhline(0, color=GREY, lw=0.6, zorder=0)
@@ -70,7 +72,7 @@ def _draw_paths(ax: Any, data: xr.Dataset, s: Settings) -> None:
     ax.legend(loc="upper left")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     late = data.sel(step=data["step"] >= s.late, scale=data["scale"] >= s.visible)
     closer = np.abs(late["p"] - late["q_printed"]) < np.abs(late["p"])
     mean = data.mean("direction")
@@ -78,8 +80,8 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     words = f"scale ≥ {s.visible:g}, step ≥ {s.late}: how often p − q is nearer to 0 than p"
     small = f"at scale {s.scales[0]:g}"
     return [
-        Seen(words, float(closer.mean()), low=0.95),
-        Seen(f"Theorem 3 as printed / measured {small}", float(ratio["printed"][0]), low=5.0),
+        Check(words, float(closer.mean()), low=0.95),
+        Check(f"Theorem 3 as printed / measured {small}", float(ratio["printed"][0]), low=5.0),
         *common.between("Theorem 3, corrected / measured", ratio["corrected"], 0.9, 2.0),
         *common.between("theory of the gap / measured", ratio["gap"], 0.9, 1.1),
     ]

@@ -1,21 +1,24 @@
 """What the figures of this paper share: data, starts, descent, and what is read off an end."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
 from ... import init, observe, problems, theory
 from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
-from ...nets import LinearNet, Rank1
+from ...nets import LinearNet, Net, Rank1
 from ...noise import Minibatch
 from ...numerics.host_rng import generator
+from ...numerics.types import PyTree
 from ...plot import BLUE, ORANGE
 from ...problems import Regression
-from .._figure import Seen, Settings
+from .._figure import Check, Settings
 
 METHODS = ("GD", "SGD")
 LOOKS: dict[str, dict[str, Any]] = {
@@ -80,8 +83,8 @@ def descent(s: Settings, method: str) -> Descent:
 
 def setup(
     s: Settings,
-    net: Any,
-    params: Any,
+    net: Net,
+    params: PyTree,
     method: str,
     seed: int = 0,
     draw: int = 0,
@@ -117,7 +120,7 @@ def flow_end(s: Settings, scale: float, seed: int, depth: int) -> np.ndarray:
     return np.ravel(theory.balanced_limit(data(s, seed), start(s, scale, seed), depth).theta)
 
 
-def grid(shape: tuple[int, ...], value: Any) -> np.ndarray:
+def grid(shape: tuple[int, ...], value: Callable[..., ArrayLike]) -> np.ndarray:
     """`value(i, j, …)` at every index."""
     return np.asarray([value(*index) for index in np.ndindex(shape)]).reshape(*shape, -1)
 
@@ -130,7 +133,8 @@ def save_steps(s: Settings, count: int) -> np.ndarray:
 
 def flow_path(s: Settings, theta0: np.ndarray, depth: int, steps: np.ndarray) -> np.ndarray:
     """Gradient flow from a balanced start, (saves, d), at time k·lr after k steps."""
-    problem, times = data(s), steps * s.lr
+    problem = data(s)
+    times = steps * s.lr
 
     def velocity(_: float, theta: np.ndarray) -> np.ndarray:
         return theory.balanced_velocity(problem, theta, depth)
@@ -145,7 +149,7 @@ def marked(number: int) -> dict[str, Any]:
     return {"marker": MARKS[number % len(MARKS)], "markevery": (0.04 * number + 0.02, 0.22)}
 
 
-def between(what: str, values: xr.DataArray, low: float, high: float) -> list[Seen]:
+def between(what: str, values: xr.DataArray, low: float, high: float) -> list[Check]:
     """All of them in an interval."""
     ends = {"least": float(values.min()), "largest": float(values.max())}
-    return [Seen(f"{what}, {word}", value, low, high) for word, value in ends.items()]
+    return [Check(f"{what}, {word}", value, low, high) for word, value in ends.items()]

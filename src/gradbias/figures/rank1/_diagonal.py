@@ -10,7 +10,8 @@ from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import Diagonal
 from ...plot import BLACK, GREEN, sweep
-from .._figure import Figure, Seen, Settings
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from . import _ends as ends
 from ._common import FACTORS, LINES, LOOKS, METHODS
@@ -26,14 +27,15 @@ QUICK: dict[str, Any] = {
 FULL: dict[str, Any] = {"scales": (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0), "seeds": 5}
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    net, axes = common.rank1(s), ends.RUNS[1:]
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    net = common.rank1(s)
+    axes = ends.RUNS[1:]
 
     def rank1(optimiser: str, scale: float, seed: int) -> Setup:
         params = common.balanced(s, net, scale, seed)
         return common.setup(s, net, params, optimiser, seed, s.scales.index(scale))
 
-    points = dict(zip(axes, (s.scales, range(s.seeds)), strict=True))
+    points = {"scale": s.scales, "seed": range(s.seeds)}
     told = ends.read(s, lab.sweep(rank1, {"optimiser": METHODS, **points}), FACTORS)
     done = lab.sweep(lambda scale, seed: _diagonal(s, scale, seed), points)
     limits = common.grid((len(s.scales), s.seeds), lambda i, seed: _limit(s, s.scales[i], seed))
@@ -51,17 +53,19 @@ def _diagonal(s: Settings, scale: float, seed: int) -> Setup:
     """θ = w₊² − w₋² from w₊ = w₋ = C; at small C it needs most of the steps."""
     start = np.full(s.d, scale)
     until = Until(steps=s.steps, gap=common.FITTED)
-    net, params = Diagonal(s.d), {"u": start, "v": start}
+    net = Diagonal(s.d)
+    params = {"u": start, "v": start}
     return Setup(common.data(s, seed), net, params, Descent(s.lr), until, save_at=[s.steps])
 
 
 def _limit(s: Settings, scale: float, seed: int) -> np.ndarray:
     start = np.full(s.d, scale)
-    return np.ravel(theory.diagonal_limit(common.data(s, seed), start, start).theta)
+    return np.ravel(theory.diagonal_limit(common.data(s, seed), {"u": start, "v": start}).theta)
 
 
-def _draw(figure: Any, data: xr.Dataset, y: str, label: str) -> Any:
-    ax, line = figure.subplots(), {"color": BLACK, "lw": 0.9}
+def _draw(figure: Canvas, data: xr.Dataset, y: str, label: str) -> Axes:
+    ax = figure.subplots()
+    line = {"color": BLACK, "lw": 0.9}
     for method in METHODS:
         one = data.sel(optimiser=method)
         sweep(one, y=y, ax=ax, label=f"rank-1, {method}", **LOOKS[method])
@@ -74,34 +78,34 @@ def _draw(figure: Any, data: xr.Dataset, y: str, label: str) -> Any:
     return ax
 
 
-def draw_a(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_a(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = _draw(figure, data, "distance", common.LEAST)
     ax.set_ylim(bottom=0)
     ax.legend(loc="upper left")
 
 
-def draw_b(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_b(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = _draw(figure, data, "to_truth", common.TRUE)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
 
 
-def _diagonal_error(data: xr.Dataset, y: str) -> Seen:
+def _diagonal_error(data: xr.Dataset, y: str) -> Check:
     error = np.abs(data[f"diagonal_{y}"] - data[f"diagonal_told_{y}"]).max()
-    return Seen("diagonal net against theory, largest error of D", float(error), high=0.02)
+    return Check("diagonal net against theory, largest error of D", float(error), high=0.02)
 
 
-def seen_a(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_a(data: xr.Dataset, s: Settings) -> list[Check]:
     falls = data["diagonal_distance"].diff("scale").max()
     rises = data["distance"].sel(optimiser="GD").diff("scale").min()
     return [
         _diagonal_error(data, "distance"),
         *ends.seen_theory(data, s),
-        Seen("diagonal: largest change from a scale to the next", float(falls), high=0.0),
-        Seen("rank-1, GD: least change from a scale to the next", float(rises), low=0.0),
+        Check("diagonal: largest change from a scale to the next", float(falls), high=0.0),
+        Check("rank-1, GD: least change from a scale to the next", float(rises), low=0.0),
     ]
 
 
-def seen_b(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_b(data: xr.Dataset, s: Settings) -> list[Check]:
     rises = {
         "diagonal": data["diagonal_to_truth"].mean("seed"),
         "rank-1, GD": data["to_truth"].sel(optimiser="GD").mean("seed"),
@@ -110,7 +114,7 @@ def seen_b(data: xr.Dataset, s: Settings) -> list[Seen]:
     return [
         _diagonal_error(data, "to_truth"),
         *ends.seen_theory(data, s, "to_truth"),
-        *(Seen(f"{n}: {words}", float(mean[-1] / mean[0]), low=1.0) for n, mean in rises.items()),
+        *(Check(f"{n}: {words}", float(mean[-1] / mean[0]), low=1.0) for n, mean in rises.items()),
     ]
 
 

@@ -8,7 +8,8 @@ import xarray as xr
 from ... import observe, theory
 from ..._engine.setup import Setup
 from ...plot import BLACK, GREY, sweep
-from .._figure import Figure, Seen, Settings
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from ._common import FACTORS, LINES, LOOKS, METHODS
 
@@ -22,7 +23,7 @@ QUICK: dict[str, Any] = {
 }
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     net = common.rank1(s)
     record = {"loss": observe.loss, "theta": observe.theta, "gap": observe.gap}
 
@@ -53,7 +54,8 @@ def read(s: Settings, done: xr.Dataset, depth: int) -> xr.Dataset:
 
 def _floor(s: Settings) -> list[float]:
     """How far the solution of least norm is from the truth."""
-    data, truth = common.data, common.truth
+    data = common.data
+    truth = common.truth
     gaps = [np.ravel(data(s, seed).min_norm) - truth(s, seed) for seed in range(s.seeds)]
     return [float(np.linalg.norm(gap)) for gap in gaps]
 
@@ -62,17 +64,19 @@ def by_gap(s: Settings, gaps: np.ndarray, depth: int) -> np.ndarray:
     """The distance that follows from the gap at the end, which is all that it depends on."""
 
     def one(method: int, i: int, seed: int) -> float:
-        theta0, gap = common.start(s, s.scales[i], seed), gaps[method, i, seed]
+        theta0 = common.start(s, s.scales[i], seed)
+        gap = gaps[method, i, seed]
         return theory.balanced_limit(common.data(s, seed), theta0, depth, gap).distance
 
     return common.grid(gaps.shape, one)[..., 0]
 
 
-def _draw(figure: Any, data: xr.Dataset, y: str, label: str) -> Any:
+def _draw(figure: Canvas, data: xr.Dataset, y: str, label: str) -> Axes:
     """Simulation as markers, theory as black lines; returns the Axes."""
     ax = figure.subplots()
     for method in METHODS:
-        one, line = data.sel(optimiser=method), {"color": BLACK, "ls": LINES[method], "lw": 0.9}
+        one = data.sel(optimiser=method)
+        line = {"color": BLACK, "ls": LINES[method], "lw": 0.9}
         sweep(one, y=y, ax=ax, label=f"{method}, simulated", **LOOKS[method])
         ax.plot(data["scale"], one[f"told_{y}"].mean("seed"), label=f"{method}, theory", **line)
     flow = data[f"flow_{y}"].mean("seed")
@@ -81,7 +85,7 @@ def _draw(figure: Any, data: xr.Dataset, y: str, label: str) -> Any:
     return ax
 
 
-def draw_a(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_a(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = _draw(figure, data, "distance", common.LEAST)
     cross = {"marker": "x", "color": BLACK, "ls": "none", "zorder": 5}
     for method in METHODS:
@@ -91,7 +95,7 @@ def draw_a(figure: Any, data: xr.Dataset, s: Settings) -> None:
     ax.legend(loc="upper left")
 
 
-def draw_b(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_b(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = _draw(figure, data, "to_truth", common.TRUE)
     floor = float(data["floor"].mean())
     ax.axhline(floor, color=GREY, lw=0.8, zorder=0)
@@ -102,46 +106,47 @@ def draw_b(figure: Any, data: xr.Dataset, s: Settings) -> None:
     ax.legend(loc="upper left")
 
 
-def seen_theory(data: xr.Dataset, s: Settings, y: str = "distance") -> list[Seen]:
+def seen_theory(data: xr.Dataset, s: Settings, y: str = "distance") -> list[Check]:
     """GD against theory to first order in lr, at small scales."""
     gd = data.sel(scale=data["scale"] <= s.small).sel(optimiser="GD")
     error = np.abs(gd[y] / gd[f"told_{y}"] - 1).max()
-    return [Seen(f"GD against theory at scale ≤ {s.small:g}, relative", float(error), high=1e-3)]
+    return [Check(f"GD against theory at scale ≤ {s.small:g}, relative", float(error), high=1e-3)]
 
 
-def seen_growth(data: xr.Dataset, y: str) -> Seen:
+def seen_growth(data: xr.Dataset, y: str) -> Check:
     """GD's end moves off as the scale grows."""
     mean = data[y].sel(optimiser="GD").mean("seed").values
     words = "least growth of GD's D from one scale to the next, a factor"
-    return Seen(words, float((mean[1:] / mean[:-1]).min()), low=1.0)
+    return Check(words, float((mean[1:] / mean[:-1]).min()), low=1.0)
 
 
 def _noise_effect(data: xr.Dataset, s: Settings) -> xr.DataArray:
     """By how much SGD ends nearer than the flow: predicted over measured, mean over data sets."""
     small = data.sel(scale=data["scale"] <= s.small)
-    sgd, flow = small.sel(optimiser="SGD"), small["flow_distance"].mean("seed")
+    sgd = small.sel(optimiser="SGD")
+    flow = small["flow_distance"].mean("seed")
     return (flow - sgd["told_distance"].mean("seed")) / (flow - sgd["distance"].mean("seed"))
 
 
-def seen_a(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_a(data: xr.Dataset, s: Settings) -> list[Check]:
     fitted = data["loss"] < common.FITTED
     exact = abs(data["by_gap"] / data["distance"] - 1).where(fitted).max()
     nearer = data["distance"].sel(optimiser="SGD") < data["distance"].sel(optimiser="GD")
     return [
-        Seen("share of runs that fit the data", float(fitted.mean()), low=0.9),
-        Seen("D from the final gap alone, worst relative error", float(exact), high=1e-6),
-        Seen("share of starts from which SGD ends nearer than GD", float(nearer.mean()), low=1.0),
+        Check("share of runs that fit the data", float(fitted.mean()), low=0.9),
+        Check("D from the final gap alone, worst relative error", float(exact), high=1e-6),
+        Check("share of starts from which SGD ends nearer than GD", float(nearer.mean()), low=1.0),
         seen_growth(data, "distance"),
         *seen_theory(data, s),
         *common.between("effect of noise, theory / measured", _noise_effect(data, s), 0.75, 1.1),
     ]
 
 
-def seen_b(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_b(data: xr.Dataset, s: Settings) -> list[Check]:
     mean = data["to_truth"].mean("seed")
     change = mean.sel(optimiser="SGD") - mean.sel(optimiser="GD")
     return [
-        Seen("SGD minus GD, mean over data sets, largest", float(change.max()), high=0.0),
+        Check("SGD minus GD, mean over data sets, largest", float(change.max()), high=0.0),
         seen_growth(data, "to_truth"),
         *seen_theory(data, s, "to_truth"),
     ]

@@ -1,19 +1,18 @@
 """Figure 7: rank-1 nets from extremely large starts, where steps are anything but small."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from ... import observe, theory
 from ...plot import BLACK
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from . import _paths as paths
 from ._common import FACTORS
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     build = paths.rank1_builder(s, record={"gap": observe.gap})
     data = paths.trained(s, lab, build, extra=("gap",))
     gaps = data["sgd_gap"].isel(step=-1, pair=0).values
@@ -39,7 +38,7 @@ def _fitted(data: xr.Dataset) -> xr.DataArray:
     return data["sgd_loss"] < common.FITTED
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     paths.curves(ax, data, "scale", [f"{scale:g}" for scale in s.scales])
     flow = data["flow"].isel(step=slice(1, None))
@@ -52,15 +51,16 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    last, fitted = data.isel(step=-1), _fitted(data)
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    last = data.isel(step=-1)
+    fitted = _fitted(data)
     exact = abs(last["by_gap"] / last["sgd"] - 1).where(fitted).max()
     far = float((last["gd"] / last["flow"])[-1])
     words = f"D from the final gap, {int(fitted.sum())} runs of SGD that fit, worst relative error"
     return [
         paths.nearer(data),
-        Seen(words, float(exact), high=1e-6),
-        Seen(f"end of GD over that of the flow at scale {s.scales[-1]:g}", far, high=0.8),
+        Check(words, float(exact), high=1e-6),
+        Check(f"end of GD over that of the flow at scale {s.scales[-1]:g}", far, high=0.8),
     ]
 
 

@@ -1,5 +1,6 @@
 """Figure 6(a): the distance to the solution of least norm along training, rank-1 nets."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,11 @@ import xarray as xr
 
 from ... import observe
 from ..._engine.setup import Setup, Until
+from ...nets import Net
+from ...numerics.types import PyTree
 from ...plot import BLACK, COLOURS
-from .._figure import Figure, Seen, Settings
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from ._common import FACTORS, LINES, METHODS
 
@@ -16,11 +20,11 @@ SAVES = 120
 RING: dict[str, Any] = {"mfc": "none", "mec": BLACK, "ls": "none", "clip_on": False, "zorder": 4}
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     return told(s, trained(s, lab, rank1_builder(s)), FACTORS)
 
 
-def along(s: Settings, net: Any, params: Any, method: str, draw: int, **more: Any) -> Setup:
+def along(s: Settings, net: Net, params: PyTree, method: str, draw: int, **more: Any) -> Setup:
     """A run that keeps loss and distance on its way, to the last step."""
     record = {
         "loss": observe.loss,
@@ -31,7 +35,7 @@ def along(s: Settings, net: Any, params: Any, method: str, draw: int, **more: An
     return common.setup(s, net, params, method, draw=draw, record=record, **arguments)
 
 
-def rank1_builder(s: Settings, **more: Any) -> Any:
+def rank1_builder(s: Settings, **more: Any) -> Callable[[str, float, int], Setup]:
     """Balanced rank-1 nets by scale."""
     net = common.rank1(s)
 
@@ -44,8 +48,8 @@ def rank1_builder(s: Settings, **more: Any) -> Any:
 
 def trained(
     s: Settings,
-    lab: Any,
-    build: Any,
+    lab: Lab,
+    build: Callable[..., Setup],
     over: dict[str, Any] | None = None,
     extra: tuple[str, ...] = (),
 ) -> xr.Dataset:
@@ -78,26 +82,27 @@ def told(s: Settings, data: xr.Dataset, depth: int) -> xr.Dataset:
 
 def flows(s: Settings, data: xr.Dataset, depth: int) -> np.ndarray:
     """D along gradient flow at every scale."""
-    steps, least = data["step"].values, np.ravel(common.data(s).min_norm)
+    steps = data["step"].values
+    least = np.ravel(common.data(s).min_norm)
     found = [common.flow_path(s, common.start(s, scale), depth, steps) for scale in s.scales]
     return np.linalg.norm(np.stack(found) - least, axis=-1)
 
 
-def curves(ax: Any, data: xr.Dataset, axis: str, labels: list[str]) -> None:
+def curves(ax: Axes, data: xr.Dataset, axis: str, labels: list[str]) -> None:
     """GD as lines, SGD as dashed medians with the middle half of its draws."""
     steps = data["step"].values[1:]
     for number, label in enumerate(labels):
         one = data.isel({axis: number, "step": slice(1, None)})
         look = {"color": COLOURS[number], **common.marked(number)}
         ax.plot(steps, one["gd"], LINES["GD"], label=f"GD ({label})", **look)
-        middle, hollow = one["sgd"].median("draw"), {"mfc": "white"}
-        ax.plot(steps, middle, LINES["SGD"], label=f"SGD ({label})", **look, **hollow)
+        middle = one["sgd"].median("draw")
+        ax.plot(steps, middle, LINES["SGD"], label=f"SGD ({label})", mfc="white", **look)
         low, high = (one["sgd"].quantile(q, "draw") for q in (0.25, 0.75))
         ax.fill_between(steps, low, high, color=COLOURS[number], alpha=0.2, lw=0)
     ax.set(xscale="log", xlabel="step", ylabel=r"$D(\theta(t),\,\theta^*_{\ell_2})$")
 
 
-def theory_and_curves(ax: Any, data: xr.Dataset, s: Settings) -> None:
+def theory_and_curves(ax: Axes, data: xr.Dataset, s: Settings) -> None:
     """Paths of simulation, and what theory says of path and end."""
     curves(ax, data, "scale", [f"{scale:g}" for scale in s.scales])
     flow = data["flow"].isel(step=slice(1, None))
@@ -109,21 +114,21 @@ def theory_and_curves(ax: Any, data: xr.Dataset, s: Settings) -> None:
     ax.plot(last, small["sgd_told"], "s", label="end of SGD, theory", **RING)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     theory_and_curves(ax, data, s)
     ax.set_ylim(0, 1.3 * float(data["flow"].isel(step=-1).max()))
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def nearer(data: xr.Dataset) -> Seen:
+def nearer(data: xr.Dataset) -> Check:
     """SGD's typical end against GD's."""
     last = data.isel(step=-1)
     ratio = float((last["sgd"].median("draw") / last["gd"]).max())
-    return Seen("median end of SGD over that of GD, largest", ratio, high=1.0)
+    return Check("median end of SGD over that of GD, largest", ratio, high=1.0)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     small = data.sel(scale=data["scale"] <= s.small)
     last = small.isel(step=-1)
     path = np.abs(small["gd"] / small["flow"] - 1).max()
@@ -131,8 +136,8 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     effect = (last["flow"] - last["sgd_told"]) / (last["flow"] - last["sgd"].mean("draw"))
     return [
         nearer(data),
-        Seen(f"GD's path against the flow's, scale ≤ {s.small:g}", float(path), high=0.05),
-        Seen(f"end of GD against theory, scale ≤ {s.small:g}", float(end), high=1e-3),
+        Check(f"GD's path against the flow's, scale ≤ {s.small:g}", float(path), high=0.05),
+        Check(f"end of GD against theory, scale ≤ {s.small:g}", float(end), high=1e-3),
         *common.between("effect of noise, theory / measured", effect, 0.75, 1.1),
     ]
 

@@ -2,16 +2,20 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from ... import init, observe
 from ..._engine.setup import Setup, Until
-from ...nets import MLP
+from ...nets import MLP, Net
 from ...numerics.host_rng import generator
+from ...numerics.types import PyTree
 from ...plot import BLACK, COLOURS
-from .._figure import Figure, Seen, Settings
+from ...problems import Problem
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from ._common import LINES, METHODS
 
@@ -42,10 +46,10 @@ def fresh(s: Settings) -> tuple[np.ndarray, np.ndarray]:
     return X, X @ common.truth(s)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     X, y = fresh(s)
 
-    def test_error(problem: Any, net: Any, params: Any) -> Any:
+    def test_error(problem: Problem, net: Net, params: PyTree) -> jax.Array:
         return jnp.mean((net(params, jnp.asarray(X))[:, 0] - jnp.asarray(y)) ** 2)
 
     def build(optimiser: str, scale: float, member: int) -> Setup:
@@ -70,14 +74,14 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     mean = data["test"].mean("member").isel(step=slice(1, None))
     for number, scale in enumerate(s.scales):
         look = {"color": COLOURS[number], **common.marked(number)}
         for method in METHODS:
             label = f"{method} ({float(data['norm'][number]):.1f})"
-            fill = {} if method == "GD" else {"mfc": "white"}
+            fill: dict[str, Any] = {} if method == "GD" else {"mfc": "white"}
             one = mean.sel(optimiser=method, scale=scale)
             ax.plot(one["step"], one, LINES[method], label=label, **look, **fill)
     ax.axhline(float(data["null"]), color=BLACK, ls=":", label="predicting 0")
@@ -85,14 +89,15 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     mean = data["test"].isel(step=-1).mean("member")
-    gd, ratio = mean.sel(optimiser="GD"), mean.sel(optimiser="SGD") / mean.sel(optimiser="GD")
+    gd = mean.sel(optimiser="GD")
+    ratio = mean.sel(optimiser="SGD") / mean.sel(optimiser="GD")
     return [
-        Seen("largest training loss at the end", float(data["loss"].max()), high=1e-2),
-        Seen("GD: least growth from a scale to the next", float(gd.diff("scale").min()), low=0.0),
-        Seen("SGD over GD at the largest scale", float(ratio[-1]), high=1.0),
-        Seen("SGD over GD at the least scale", float(ratio[0]), low=0.97, high=1.03),
+        Check("largest training loss at the end", float(data["loss"].max()), high=1e-2),
+        Check("GD: least growth from a scale to the next", float(gd.diff("scale").min()), low=0.0),
+        Check("SGD over GD at the largest scale", float(ratio[-1]), high=1.0),
+        Check("SGD over GD at the least scale", float(ratio[0]), low=0.97, high=1.03),
     ]
 
 

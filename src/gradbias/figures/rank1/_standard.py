@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from ... import init, observe
 from ..._engine.setup import Setup
-from ...nets import Deep
-from .._figure import Figure, Seen, Settings
+from ...nets import Deep, Net
+from ...numerics.types import PyTree
+from ...problems import Problem
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from . import _ends as ends
 from . import _paths as paths
@@ -23,7 +27,7 @@ def net(s: Settings, width: int) -> Deep:
     return Deep((s.d, *(width,) * (LAYERS - 1), 1))
 
 
-def gap(problem: Any, net: Any, params: Any) -> Any:
+def gap(problem: Problem, net: Net, params: PyTree) -> jax.Array:
     """δ: by how much the first layer's square exceeds the second's."""
     return jnp.sum(params["W1"] ** 2) - jnp.sum(params["W2"] ** 2)
 
@@ -36,7 +40,7 @@ def gaussian(s: Settings, scale: float) -> dict[str, np.ndarray]:
     return {name: factor * layer for name, layer in layers.items()}
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     record = {"loss": observe.loss, "theta": observe.theta, "gap": gap}
     deep = net(s, s.width)
 
@@ -45,7 +49,7 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
         draw = s.scales.index(scale)
         return common.setup(s, deep, params, optimiser, seed, draw, record=record)
 
-    over = dict(zip(ends.RUNS, (METHODS, s.scales, range(s.seeds)), strict=True))
+    over = {"optimiser": METHODS, "scale": s.scales, "seed": range(s.seeds)}
     done = lab.sweep(build, over)
     known = ends.by_gap(s, done["gap_end"].values, LAYERS)
     return ends.read(s, done, LAYERS).assign(by_gap=(ends.RUNS, known))
@@ -100,8 +104,9 @@ FIGURE_5D = Figure(
 )
 
 
-def compute_paths(s: Settings, lab: Any) -> xr.Dataset:
-    deep, wide = net(s, s.width), net(s, s.gaussian_width)
+def compute_paths(s: Settings, lab: Lab) -> xr.Dataset:
+    deep = net(s, s.width)
+    wide = net(s, s.gaussian_width)
 
     def balanced(optimiser: str, scale: float, draw: int) -> Setup:
         noise = s.draws * s.scales.index(scale) + draw
@@ -116,7 +121,7 @@ def compute_paths(s: Settings, lab: Any) -> xr.Dataset:
     return told.assign({f"gaussian_{name}": drawn[name] for name in drawn.data_vars})
 
 
-def draw_paths(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_paths(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     paths.theory_and_curves(left, data, s)
     random = data[["gaussian_gd", "gaussian_sgd"]]
@@ -127,11 +132,11 @@ def draw_paths(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
 
 
-def seen_paths(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_paths(data: xr.Dataset, s: Settings) -> list[Check]:
     last = data.isel(step=-1)
     ratio = last["gaussian_sgd"].mean("draw") / last["gaussian_gd"]
     words = "Gaussian start: mean end of SGD over that of GD, largest"
-    return [*paths.seen(data, s), Seen(words, float(ratio.max()), high=1.0)]
+    return [*paths.seen(data, s), Check(words, float(ratio.max()), high=1.0)]
 
 
 FIGURE_6B = Figure(

@@ -8,7 +8,8 @@ import xarray as xr
 from ... import init, theory
 from ..._engine.setup import Setup
 from ...plot import BLACK, COLOURS
-from .._figure import Figure, Seen, Settings
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 from . import _common as common
 from . import _paths as paths
 from ._common import LINES, MARKS, METHODS
@@ -25,7 +26,7 @@ def flow_end(s: Settings, delta: float, scale: float, seed: int = 0) -> float:
     return theory.rank1_limit(common.data(s, seed), start(s, delta, scale, seed)).distance
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     net = common.rank1(s)
     # The scales of some Δ, then all Δ at one scale: a full grid would run what nobody draws.
     points = [(delta, scale) for delta in s.shown for scale in s.scales]
@@ -40,7 +41,8 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     ends, _ = common.distances(s, done["theta_end"].values)
     flow = common.grid(ends.shape[1:], lambda i, j: flow_end(s, points[i][0], points[i][1], j))
     runs = np.concatenate([ends, flow[None, ..., 0]])  # gradient flow as a third optimiser
-    cut, axes = len(s.shown) * len(s.scales), ("optimiser", "shown", "scale", "seed")
+    cut = len(s.shown) * len(s.scales)
+    axes = ("optimiser", "shown", "scale", "seed")
     shape = (len(runs), len(s.shown), len(s.scales), s.seeds)
     return xr.Dataset(
         {
@@ -57,7 +59,7 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     mean = data.mean("seed")
     for number, delta in enumerate(s.shown):
@@ -69,31 +71,32 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
 
 
-def _pair(ax: Any, mean: xr.DataArray, number: int, label: str) -> None:
+def _pair(ax: Axes, mean: xr.DataArray, number: int, label: str) -> None:
     """GD filled, SGD hollow, both over the theory of the flow."""
     ticks = mean[str(mean.dims[1])]
     for method in METHODS:
         look = {"color": COLOURS[number], "marker": MARKS[number], "ls": LINES[method]}
-        fill = {} if method == "GD" else {"mfc": "white"}
+        fill: dict[str, Any] = {} if method == "GD" else {"mfc": "white"}
         values = mean.sel(optimiser=method)
         ax.plot(ticks, values, label=f"{method}, {label}", lw=0.8, **look, **fill)
     ax.plot(ticks, mean.sel(optimiser="flow"), ":", color=BLACK, zorder=3)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     small = data["distance"].sel(scale=data["scale"] <= s.small)
     panels = {"over scales": small, "over Δ": data["fixed"]}
     error = [np.abs(x.sel(optimiser="GD") / x.sel(optimiser="flow") - 1) for x in panels.values()]
     both = [data["distance"], data["fixed"]]
     nearer = [x.sel(optimiser="SGD") / x.sel(optimiser="GD") for x in both]
-    rises, falls = data["distance"].diff("scale").min(), data["fixed"].diff("delta").max()
+    rises = data["distance"].diff("scale").min()
+    falls = data["fixed"].diff("delta").max()
     worst = float(max(x.max() for x in error))
     return [
-        Seen("largest loss at the end", float(data["loss"]), high=common.FITTED),
-        Seen("SGD over GD, largest of all runs", float(max(x.max() for x in nearer)), high=1.0),
-        Seen(f"GD against the flow at scale ≤ {s.small:g}, relative", worst, high=0.03),
-        Seen("least change of D as the scale grows", float(rises), low=0.0),
-        Seen("largest change of D as Δ grows at one scale", float(falls), high=0.0),
+        Check("largest loss at the end", float(data["loss"]), high=common.FITTED),
+        Check("SGD over GD, largest of all runs", float(max(x.max() for x in nearer)), high=1.0),
+        Check(f"GD against the flow at scale ≤ {s.small:g}, relative", worst, high=0.03),
+        Check("least change of D as the scale grows", float(rises), low=0.0),
+        Check("largest change of D as Δ grows at one scale", float(falls), high=0.0),
     ]
 
 
@@ -126,7 +129,7 @@ FIGURE_11 = Figure(
 )
 
 
-def compute_paths(s: Settings, lab: Any) -> xr.Dataset:
+def compute_paths(s: Settings, lab: Lab) -> xr.Dataset:
     net = common.rank1(s)
 
     def build(optimiser: str, delta: float, draw: int) -> Setup:
@@ -137,7 +140,7 @@ def compute_paths(s: Settings, lab: Any) -> xr.Dataset:
     return data.assign(flow=("delta", [flow_end(s, delta, s.fixed) for delta in s.deltas]))
 
 
-def draw_paths(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw_paths(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     paths.curves(ax, data, "delta", [f"Δ = {delta:g}" for delta in s.deltas])
     last = [s.steps] * len(s.deltas)
@@ -145,14 +148,14 @@ def draw_paths(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
 
 
-def seen_paths(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_paths(data: xr.Dataset, s: Settings) -> list[Check]:
     last = data.isel(step=-1)
     nearer = (last["sgd"].max("draw") / last["gd"]).max()
     error = np.abs(last["gd"] / data["flow"] - 1).max()
     return [
-        Seen("SGD over GD at the end, largest of all draws", float(nearer), high=1.0),
-        Seen("GD against the flow at the end, relative", float(error), high=0.02),
-        Seen("largest change of D as Δ grows", float(last["gd"].diff("delta").max()), high=0.0),
+        Check("SGD over GD at the end, largest of all draws", float(nearer), high=1.0),
+        Check("GD against the flow at the end, relative", float(error), high=0.02),
+        Check("largest change of D as Δ grows", float(last["gd"].diff("delta").max()), high=0.0),
     ]
 
 

@@ -3,10 +3,15 @@
 import numpy as np
 import xarray as xr
 
-from .._figure import Figure, Seen, Settings
-from ._layers import compute, drawn, drop, unlearned
+from .._figure import Check, Figure, Settings
+from ._layers import SIZES, compute, drawn, drop, unlearned
 
-EQUAL, LARGER, VARIANCES = range(3)  # the starts, in the order of the settings
+STARTS = (
+    ("gaussian", 1e-3, 1e-3),
+    ("gaussian", 1e-3, 1e-2),
+    ("gaussian", 1e-3**0.5, 1e-2**0.5),
+)
+EQUAL, LARGER, VARIANCES = range(3)  # the places of the starts
 
 
 def labels(s: Settings) -> list[str]:
@@ -21,15 +26,15 @@ def off(data: xr.Dataset, s: Settings, start: int) -> float:
     return float(np.abs(one["values"].values[-1][: s.k] / told - 1).max())
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     bound = 2 * s.lr
     return [
-        Seen("part of the loss that is left, worst start", unlearned(data), high=1e-6),
-        Seen("equal scales: error of the three large σ", off(data, s, EQUAL), high=bound),
-        Seen("larger W2: error of the three large σ", off(data, s, LARGER), high=bound),
-        Seen("equal scales: σ₄/σ₃, rank 3", drop(data, s, EQUAL), high=0.1),
-        Seen("larger W2: σ₄/σ₃, rank 3", drop(data, s, LARGER), high=0.1),
-        Seen("read as variances: σ₄/σ₃, not of rank 3", drop(data, s, VARIANCES), low=0.2),
+        Check("part of the loss that is left, worst start", unlearned(data), high=1e-6),
+        Check("equal scales: error of the three large σ", off(data, s, EQUAL), high=bound),
+        Check("larger W2: error of the three large σ", off(data, s, LARGER), high=bound),
+        Check("equal scales: σ₄/σ₃, rank 3", drop(data, s, EQUAL), high=0.1),
+        Check("larger W2: σ₄/σ₃, rank 3", drop(data, s, LARGER), high=0.1),
+        Check("read as variances: σ₄/σ₃, not of rank 3", drop(data, s, VARIANCES), low=0.2),
     ]
 
 
@@ -48,18 +53,6 @@ BOTH_LAYERS = Figure(
     compute=compute,
     draw=drawn(labels),
     seen=seen,
-    quick={
-        "n": 5,
-        "d": 10,
-        "k": 3,
-        "width": 200,
-        "lr": 0.02,
-        "steps": 3000,
-        "starts": (
-            ("gaussian", 1e-3, 1e-3),
-            ("gaussian", 1e-3, 1e-2),
-            ("gaussian", 1e-3**0.5, 1e-2**0.5),
-        ),
-    },
+    quick={**SIZES, "starts": STARTS},
     wide=True,
 )

@@ -1,6 +1,6 @@
 """Whitened data: singular values are learned one after the other (Lemma C.12)."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -13,21 +13,29 @@ from ...nets import TwoLayer
 from ...numerics.host_rng import generator
 from ...plot import BLACK, COLOURS, GREY
 from ...problems import Regression, orthogonal
-from .._figure import Figure, Seen, Settings
+from .._figure import Animation, Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
+
+if TYPE_CHECKING:
+    import matplotlib.artist
+    import matplotlib.lines
 
 STYLES = ("-", "--", "-.")
 
 
 def problem(s: Settings) -> Regression:
     """Orthogonal inputs, and a teacher with these singular values."""
-    rng, k = generator(s.key, "figures.incremental"), len(s.sigma)
+    rng = generator(s.key, "figures.incremental")
+    k = len(s.sigma)
     left = np.linalg.qr(rng.standard_normal((s.d, k)))[0]
     right = np.linalg.qr(rng.standard_normal((k, k)))[0]
     return orthogonal(s.d, k, teacher=left * np.asarray(s.sigma) @ right.T, key=s.key)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, net, sigma = problem(s), TwoLayer(s.d, len(s.sigma), s.width), np.asarray(s.sigma)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    net = TwoLayer(s.d, len(s.sigma), s.width)
+    sigma = np.asarray(s.sigma)
     times = np.linspace(0, s.time, s.saves)
     setup = Setup(
         data,
@@ -49,14 +57,15 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def lines(ax: Any, data: xr.Dataset, s: Settings) -> list[Any]:
+def lines(ax: Axes, data: xr.Dataset, s: Settings) -> "list[matplotlib.lines.Line2D]":
     """The simulated lines over the theory; returned, so that a film can move them."""
     times = data["time"].values
     ax.plot(times, data["theory"].values, color=BLACK, lw=3, alpha=0.25)
     drawn = []
     for i, sigma in enumerate(s.sigma):
-        kind = {"color": COLOURS[i], "ls": STYLES[i % 3], "label": rf"$\sigma^* = {sigma:g}$"}
-        drawn += ax.plot(times, data["values"].values[:, i], **kind)
+        (line,) = ax.plot(times, data["values"].values[:, i], STYLES[i % 3], color=COLOURS[i])
+        line.set_label(rf"$\sigma^* = {sigma:g}$")
+        drawn.append(line)
         half = float(data["half"][i])
         ax.plot([half, half], [0, sigma / 2], ":", color=GREY, lw=0.8)
         ax.plot(half, sigma / 2, "o", mfc="none", mec=BLACK, zorder=3)
@@ -65,7 +74,7 @@ def lines(ax: Any, data: xr.Dataset, s: Settings) -> list[Any]:
     return drawn
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     lines(ax, data, s)
     ax.plot([], [], color=BLACK, lw=3, alpha=0.25, label="Lemma C.12")
@@ -73,7 +82,7 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
-def frames(figure: Any, data: xr.Dataset, s: Settings) -> Any:
+def frames(figure: Canvas, data: xr.Dataset, s: Settings) -> Animation:
     """The singular values as they grow: over time, and as bars."""
     from matplotlib.animation import FuncAnimation
 
@@ -84,9 +93,10 @@ def frames(figure: Any, data: xr.Dataset, s: Settings) -> Any:
     bars = right.bar(range(len(s.sigma)), s.sigma, color=COLOURS[: len(s.sigma)])
     right.bar(range(len(s.sigma)), s.sigma, fill=False, ec=BLACK, lw=0.8)
     right.set(xticks=[], ylim=left.get_ylim(), title="learned")
-    times, values = data["time"].values, data["values"].values
+    times = data["time"].values
+    values = data["values"].values
 
-    def show(row: int) -> list[Any]:
+    def show(row: int) -> "list[matplotlib.artist.Artist]":
         for i, line in enumerate(moving):
             line.set_data(times[: row + 1], values[: row + 1, i])
             bars[i].set_height(values[row, i])
@@ -96,8 +106,9 @@ def frames(figure: Any, data: xr.Dataset, s: Settings) -> Any:
     return FuncAnimation(figure, show, [*rows, *[rows[-1]] * 10], blit=False)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    times, values = data["time"].values, data["values"].values
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    times = data["time"].values
+    values = data["values"].values
     off = np.abs(values - data["theory"].values).max() / max(s.sigma)
     found = [np.interp(0.5, values[:, i] / star, times) for i, star in enumerate(s.sigma)]
     late = np.abs(np.asarray(found) / data["half"].values - 1).max()
@@ -105,10 +116,10 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     gap = np.min(np.asarray(found) - printed)
     waiting = values[np.searchsorted(times, found[0]), 1] / s.sigma[1]
     return [
-        Seen("largest error of a singular value over σ*", float(off), high=1e-6),
-        Seen("relative error of the half times", float(late), high=1e-3),
-        Seen("second one learned when half of the first is", float(waiting), high=0.05),
-        Seen("half times after the printed −ln γ/(2σ*), by", float(gap), low=0.2),
+        Check("largest error of a singular value over σ*", float(off), high=1e-6),
+        Check("relative error of the half times", float(late), high=1e-3),
+        Check("second one learned when half of the first is", float(waiting), high=0.05),
+        Check("half times after the printed −ln γ/(2σ*), by", float(gap), low=0.2),
     ]
 
 

@@ -1,7 +1,6 @@
 """Figure 1b: label noise makes the first layer of rank one, whatever its init."""
 
 import math
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,7 +13,8 @@ from ...nets import TwoLayer
 from ...noise import LabelNoise
 from ...plot import BLACK, BLUE, ORANGE
 from ...problems import Regression, orthogonal
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 RECORD = {"loss": observe.loss, "values": observe.singular_values("W1")}
 
@@ -24,8 +24,9 @@ def problem(s: Settings) -> Regression:
     return orthogonal(s.d, norm=s.norm, key=s.key)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    data, net = problem(s), TwoLayer(s.d, 1, s.width)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    data = problem(s)
+    net = TwoLayer(s.d, 1, s.width)
     start = orthogonal_init(net, s.gamma, key=s.key)
 
     def build(std: float, seed: int) -> Setup:
@@ -56,8 +57,10 @@ def decay(s: Settings, steps: np.ndarray) -> np.ndarray:
     return np.sqrt(2 * s.gamma) * np.exp(-((s.lr * s.std) ** 2) * steps / 2)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, steps, one = figure.subplots(), data["step"].values, data.isel(seed=0)
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    steps = data["step"].values
+    one = data.isel(seed=0)
     first = ax.plot(steps, data["descent"].values, color=BLUE, ls="--")
     second = ax.plot(steps, one["noisy"].values, color=ORANGE)
     (line,) = ax.plot(steps, decay(s, steps), color=BLACK, lw=0.8)
@@ -71,8 +74,9 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=3)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    steps, noisy = data["step"].values, data["noisy"].values
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    steps = data["step"].values
+    noisy = data["noisy"].values
     off = np.abs(data["descent"].values[-1] ** 2 - data["predicted"].values ** 2).max()
     top = noisy[:, -len(steps) // 4 :, 0].mean() / float(data["flattest"]) - 1
     tail = np.log(noisy[:, :, 1:]).mean(axis=(0, 2))
@@ -82,11 +86,11 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     left = np.median(noisy[:, -1, 1]) / second
     bound = s.lr * float(data["loss"][0])
     return [
-        Seen("GD: largest error of σ² over lr·L(0)", float(off / bound), high=1),
-        Seen("GD: σ₂ over √(2γ)", second / math.sqrt(2 * s.gamma), 0.99, 1.01),
-        Seen("label noise: relative error of σ₁, mean", float(top), -s.lr, s.lr),
-        Seen("label noise: decay rate over lr²δ²/2", float(rate), 0.85, 1.1),
-        Seen("label noise: σ₂ over that of GD, median", float(left), high=0.05),
+        Check("GD: largest error of σ² over lr·L(0)", float(off / bound), high=1),
+        Check("GD: σ₂ over √(2γ)", second / math.sqrt(2 * s.gamma), 0.99, 1.01),
+        Check("label noise: relative error of σ₁, mean", float(top), -s.lr, s.lr),
+        Check("label noise: decay rate over lr²δ²/2", float(rate), 0.85, 1.1),
+        Check("label noise: σ₂ over that of GD, median", float(left), high=0.05),
     ]
 
 

@@ -1,7 +1,6 @@
 """Figures 1a and 4: which singular values of the first layer grow, from several kinds of start."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,10 +13,14 @@ from ...init import orthogonal
 from ...nets import TwoLayer
 from ...plot import BLACK, BLUE, ORANGE
 from ...problems import Regression, gaussian
-from .._figure import Settings
+from .._figure import Canvas, Settings
+from .._lab import Lab
 
 Start = tuple[str, float, float]  # ("orthogonal", γ, 0) or ("gaussian", std of W1, std of W2)
 RECORD = {"loss": observe.loss, "values": observe.singular_values("W1")}
+
+# Of both figures.
+SIZES = {"n": 5, "d": 10, "k": 3, "width": 200, "lr": 0.02, "steps": 3000}
 
 
 def problem(s: Settings) -> Regression:
@@ -27,7 +30,8 @@ def problem(s: Settings) -> Regression:
 
 def params(s: Settings, start: Start) -> dict[str, np.ndarray]:
     """Where the net starts."""
-    net, (kind, first, second) = TwoLayer(s.d, s.k, s.width), start
+    net = TwoLayer(s.d, s.k, s.width)
+    kind, first, second = start
     if kind == "orthogonal":
         return orthogonal(net, first, key=s.key)
     return gaussian_init(net, {"W1": first, "W2": second}, key=s.key)
@@ -39,12 +43,13 @@ def gamma(s: Settings, start: Start) -> float:
     return first if kind == "orthogonal" else s.width * first**2 / 2
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     data = problem(s)
     starts = [(str(kind), float(a), float(b)) for kind, a, b in s.starts]
 
     def build(start: int) -> Setup:
-        net, first = TwoLayer(s.d, s.k, s.width), params(s, starts[start])
+        net = TwoLayer(s.d, s.k, s.width)
+        first = params(s, starts[start])
         return Setup(data, net, first, Descent(s.lr), Until(steps=s.steps), RECORD, key=s.key)
 
     runs = lab.sweep(build, {"start": range(len(starts))})
@@ -58,22 +63,26 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def drawn(labels: Callable[[Settings], list[str]]) -> Callable[[Any, xr.Dataset, Settings], None]:
+def drawn(
+    labels: Callable[[Settings], list[str]],
+) -> Callable[[Canvas, xr.Dataset, Settings], None]:
     """A panel for each start, under these titles."""
 
-    def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+    def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
         panels = figure.subplots(1, data.sizes["start"], sharey=True)
         steps = data["step"].values[1:]
         for number, (ax, label) in enumerate(zip(panels, labels(s), strict=True)):
             one = data.isel(start=number)
-            values, told = one["values"].values[1:], one["predicted"].values[: s.k + 1]
+            values = one["values"].values[1:]
+            told = one["predicted"].values[: s.k + 1]
             ax.plot(steps, values[:, : s.k], color=BLUE)
             ax.plot(steps, values[:, s.k], "--", color=ORANGE)
             ends = np.full(s.k + 1, steps[-1])
             ax.plot(ends, told, "o", mfc="none", mec=BLACK, clip_on=False, zorder=3)
             ax.set(xscale="log", yscale="log", xlabel="step", title=label)
         panels[0].set_ylabel(r"singular values of $W_1$")
-        first, last = panels[0].lines[0], panels[0].lines[s.k]
+        first = panels[0].lines[0]
+        last = panels[0].lines[s.k]
         ring = panels[0].lines[s.k + 1]
         words = [f"the largest {s.k}", f"number {s.k + 1}", "predicted limit"]
         figure.legend([first, last, ring], words, loc="outside lower center", ncols=3)

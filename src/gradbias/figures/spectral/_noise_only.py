@@ -1,7 +1,6 @@
 """Figures 3a and 3b: the noise of label-noise descent alone, without its gradient."""
 
 import math
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -9,7 +8,9 @@ from scipy.special import erfc
 
 from ... import theory
 from ...plot import BLACK, BLUE, GREEN, ORANGE
-from .._figure import Figure, Seen, Settings
+from ...theory.noise_only import NoisePaths
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 SHOWN = 3  # runs, as in the paper
 # E|(z_i ∧ a)_kl| for t → ∞ with two inputs, from W = I and a = 0.
@@ -21,14 +22,14 @@ MEAN_COMMUTATOR = (
 )
 
 
-def paths(s: Settings, d: int, count: int, times: np.ndarray, step: float) -> Any:
+def paths(s: Settings, d: int, count: int, times: np.ndarray, step: float) -> NoisePaths:
     """Runs from W = I and a = 0 with white inputs."""
     return theory.noise_only_paths(
         np.eye(d), np.eye(d), np.zeros(d), times, count, step, 10 * s.key + d
     )
 
 
-def compute_values(s: Settings, lab: Any) -> xr.Dataset:
+def compute_values(s: Settings, lab: Lab) -> xr.Dataset:
     times = np.linspace(0, s.time, s.saves)
     found = [np.linalg.svd(paths(s, d, s.paths, times, s.step / d).W)[1][..., :2] for d in s.d]
     exponents = [theory.noise_only_lyapunov(d)[:2] for d in s.d]
@@ -41,8 +42,9 @@ def compute_values(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def draw_values(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    panels, times = figure.subplots(1, len(s.d), sharey=True), data["time"].values
+def draw_values(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    panels = figure.subplots(1, len(s.d), sharey=True)
+    times = data["time"].values
     for ax, d in zip(panels, s.d, strict=True):
         one = data.sel(d=d)
         for value, (colour, kind) in enumerate(((BLUE, "-"), (ORANGE, "--"))):
@@ -67,28 +69,29 @@ def growth(log: np.ndarray, times: np.ndarray) -> tuple[float, float]:
     return float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(len(rates)))
 
 
-def seen_values(data: xr.Dataset, s: Settings) -> list[Seen]:
-    found: list[Seen] = []
+def seen_values(data: xr.Dataset, s: Settings) -> list[Check]:
+    found: list[Check] = []
     times = data["time"].values
     for d in s.d:
         one = data.sel(d=d)
         for value, name in enumerate(("largest", "second")):
             rate, error = growth(np.log(one["values"].values[..., value]), times)
             z = (rate - float(one["exponent"][value])) / error
-            found.append(Seen(f"d = {d}: z of the exponent {rate:.3f} of the {name}", z, -4, 4))
+            found.append(Check(f"d = {d}: z of the exponent {rate:.3f} of the {name}", z, -4, 4))
         grown = float((one["values"].values[:, -1, 0] > 1).mean())
         low, high = (0.4, 0.68) if d == 2 else (0.85, 1.0)
-        found.append(Seen(f"d = {d}: part of the runs whose largest has grown", grown, low, high))
+        found.append(Check(f"d = {d}: part of the runs whose largest has grown", grown, low, high))
     return found
 
 
-def compute_alignment(s: Settings, lab: Any) -> xr.Dataset:
+def compute_alignment(s: Settings, lab: Lab) -> xr.Dataset:
     times = np.linspace(0, s.time, s.saves)
     W, a = paths(s, 2, s.paths, times, s.step / 2)
     early = np.linspace(0, s.early, 13)
     many = paths(s, 2, s.many, early, s.step)
     first = W[..., 0, :]
-    wedge, lengths = _wedge(first, a), np.linalg.norm(first, axis=-1) * np.linalg.norm(a, axis=-1)
+    wedge = _wedge(first, a)
+    lengths = np.linalg.norm(first, axis=-1) * np.linalg.norm(a, axis=-1)
     sine = wedge[:, 1:] / lengths[:, 1:]
     means = _wedge(many.W[..., 0, :], many.a)
     rates = theory.noise_only_lyapunov(2)
@@ -109,8 +112,9 @@ def _wedge(z: np.ndarray, a: np.ndarray) -> np.ndarray:
     return np.abs(z[..., 0] * a[..., 1] - z[..., 1] * a[..., 0])
 
 
-def draw_alignment(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, times = figure.subplots(), data["time"].values
+def draw_alignment(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    times = data["time"].values
     ax.plot(times, data["commutator"].values[:SHOWN].T, color=BLUE, lw=0.6, alpha=0.5)
     (middle,) = ax.plot(times, np.median(data["commutator"].values, axis=0), color=BLUE, lw=2)
     log = np.log(data["sine"].values).mean(axis=0)
@@ -127,15 +131,15 @@ def draw_alignment(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=3)
 
 
-def seen_alignment(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen_alignment(data: xr.Dataset, s: Settings) -> list[Check]:
     rate, error = growth(np.log(data["sine"].values), data["time"].values)
     z = (rate - float(data["rate"])) / error
     last = float(np.median(data["commutator"].values[:, -1]))
     mean = float(data["mean"][-1])
     return [
-        Seen(f"z of the exponent {rate:.3f} of the sine", z, -4, 4),
-        Seen("median of the commutator at the end", last, high=0.05),
-        Seen("mean of the commutator over its limit", mean / MEAN_COMMUTATOR, 0.9, 1.1),
+        Check(f"z of the exponent {rate:.3f} of the sine", z, -4, 4),
+        Check("median of the commutator at the end", last, high=0.05),
+        Check("mean of the commutator over its limit", mean / MEAN_COMMUTATOR, 0.9, 1.1),
     ]
 
 

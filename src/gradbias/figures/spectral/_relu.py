@@ -1,7 +1,5 @@
 """Figure 2: a ReLU student of two teachers, from a small and from a large start."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -12,7 +10,8 @@ from ...init import gaussian
 from ...nets import MLP
 from ...plot import BLUE, GREEN, GREY, ORANGE, PURPLE
 from ...problems import relu_teacher
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 RECORD = {"loss": observe.loss, "values": observe.singular_values("W1")}
 
@@ -26,9 +25,10 @@ def student(s: Settings, n: int, scale: float, seed: int, orthonormal: bool) -> 
     return Setup(data, net, start, Descent(s.lr), Until(steps=s.steps), RECORD, key=key)
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     cases = {"small": (s.n, s.small), "large": (s.n, s.large), "few": (s.few, s.small)}
-    found, steps = {}, np.zeros(0)
+    found = {}
+    steps = np.zeros(0)
     for name, (n, scale) in cases.items():
 
         def build(seed: int, n=n, scale=scale, name=name) -> Setup:
@@ -47,7 +47,7 @@ def third(data: xr.Dataset, name: str) -> np.ndarray:
     return data[name].values[:, -1, 2] / data[name].values[:, -1, 1]
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, middle, right = figure.subplots(1, 3)
     middle.sharey(left)
     steps = data["step"].values[1:] * s.lr
@@ -73,17 +73,17 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=3)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     loss = data["small_loss"].values
     fitted = (loss[:, -1] < 1e-3 * loss[:, 0]).mean()
     small, large = (float(np.median(third(data, n))) for n in ("small", "large"))
     many, few = (float((third(data, name) > s.low_rank).mean()) for name in ("small", "few"))
     return [
-        Seen("part of the seeds that fit, small start", float(fitted), low=0.8),
-        Seen("small start: median of σ₃/σ₂, rank two", small, high=0.1),
-        Seen("large start: median of σ₃/σ₂, full rank", large, low=0.6),
-        Seen(f"n = {s.n}: part of the seeds above {s.low_rank:g}", many, high=0.25),
-        Seen(f"n = {s.few}: part of the seeds above {s.low_rank:g}", few, 0.25, 0.9),
+        Check("part of the seeds that fit, small start", float(fitted), low=0.8),
+        Check("small start: median of σ₃/σ₂, rank two", small, high=0.1),
+        Check("large start: median of σ₃/σ₂, full rank", large, low=0.6),
+        Check(f"n = {s.n}: part of the seeds above {s.low_rank:g}", many, high=0.25),
+        Check(f"n = {s.few}: part of the seeds above {s.low_rank:g}", few, 0.25, 0.9),
     ]
 
 

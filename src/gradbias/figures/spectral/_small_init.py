@@ -4,10 +4,16 @@ import math
 
 import xarray as xr
 
-from .._figure import Figure, Seen, Settings
-from ._layers import compute, drawn, drop, finite_step_error, unlearned
+from .._figure import Check, Figure, Settings
+from ._layers import SIZES, compute, drawn, drop, finite_step_error, unlearned
 
-LARGE, SMALL, NARROW, BROAD = range(4)  # the starts, in the order of the settings
+STARTS = (
+    ("orthogonal", 1.0, 0.0),
+    ("orthogonal", 1e-4, 0.0),
+    ("gaussian", 0.01, 0.0),
+    ("gaussian", 0.1, 0.0),
+)
+LARGE, SMALL, NARROW, BROAD = range(4)  # the places of the starts
 
 
 def labels(s: Settings) -> list[str]:
@@ -16,20 +22,20 @@ def labels(s: Settings) -> list[str]:
     return [words[kind].format(first) for kind, first, _ in s.starts]
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     narrow = float(data["values"][NARROW, -1, s.k])
     tail = narrow / math.sqrt(2 * float(data["gamma"][NARROW]))
     edge = math.sqrt(s.d / s.width)  # a Gaussian matrix has its singular values within 1 ± this
     small = drop(data, s, SMALL) / drop(data, s, SMALL, "predicted")
     return [
-        Seen("part of the loss that is left, worst start", unlearned(data), high=1e-6),
-        Seen("large γ: error of σ² over lr·L(0)", finite_step_error(data, s, LARGE), high=1),
-        Seen("small γ: error of σ² over lr·L(0)", finite_step_error(data, s, SMALL), high=1),
-        Seen("small γ: σ₄/σ₃ over its prediction", small, 0.9, 1.1),
-        Seen("small γ: σ₄/σ₃, rank 3", drop(data, s, SMALL), high=0.1),
-        Seen("large γ: σ₄/σ₃, full rank", drop(data, s, LARGE), low=0.5),
-        Seen("Gaussian of std 0.01: σ₄ over √(2γ)", tail, 1 - 1.2 * edge, 1 + 1.2 * edge),
-        Seen("Gaussian of variance 0.01: σ₄/σ₃, full rank", drop(data, s, BROAD), low=0.5),
+        Check("part of the loss that is left, worst start", unlearned(data), high=1e-6),
+        Check("large γ: error of σ² over lr·L(0)", finite_step_error(data, s, LARGE), high=1),
+        Check("small γ: error of σ² over lr·L(0)", finite_step_error(data, s, SMALL), high=1),
+        Check("small γ: σ₄/σ₃ over its prediction", small, 0.9, 1.1),
+        Check("small γ: σ₄/σ₃, rank 3", drop(data, s, SMALL), high=0.1),
+        Check("large γ: σ₄/σ₃, full rank", drop(data, s, LARGE), low=0.5),
+        Check("Gaussian of std 0.01: σ₄ over √(2γ)", tail, 1 - 1.2 * edge, 1 + 1.2 * edge),
+        Check("Gaussian of variance 0.01: σ₄/σ₃, full rank", drop(data, s, BROAD), low=0.5),
     ]
 
 
@@ -49,20 +55,7 @@ SMALL_INIT = Figure(
     compute=compute,
     draw=drawn(labels),
     seen=seen,
-    quick={
-        "n": 5,
-        "d": 10,
-        "k": 3,
-        "width": 200,
-        "lr": 0.02,
-        "steps": 3000,
-        "starts": (
-            ("orthogonal", 1.0, 0.0),
-            ("orthogonal", 1e-4, 0.0),
-            ("gaussian", 0.01, 0.0),
-            ("gaussian", 0.1, 0.0),
-        ),
-    },
+    quick={**SIZES, "starts": STARTS},
     default=True,
     wide=True,
 )

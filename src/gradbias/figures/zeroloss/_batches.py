@@ -1,7 +1,5 @@
 """The batch size only changes the clock."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -12,14 +10,16 @@ from ...nets import Diagonal
 from ...noise import LabelNoise
 from ...plot import BLACK, COLOURS
 from ...theory import diagonal
-from .._figure import Figure, Seen, Settings
-from ._sparse import flow, regression, start
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
+from ._sparse import SIZES, flow, regression, start
 
 MARKS = ("o", "s", "^")
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    problem, first = regression(s), start(s)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    problem = regression(s)
+    first = start(s)
     times = np.linspace(0, s.time, s.saves)
     weights = np.tile(diagonal.decay_rates(problem), 2)  # R = Σ s_j(u_j² + v_j²)
     found = [_squares(s, lab, batch, times) @ weights for batch in s.batches]
@@ -40,13 +40,17 @@ def _steps(s: Settings, batch: int, times: np.ndarray) -> np.ndarray:
     return np.round(times * batch / (s.lr * s.std) ** 2).astype(int)
 
 
-def _squares(s: Settings, lab: Any, batch: int, times: np.ndarray) -> np.ndarray:
+def _squares(s: Settings, lab: Lab, batch: int, times: np.ndarray) -> np.ndarray:
     """u² and v² of every seed, (seeds, times, 2d)."""
-    problem, first, saves = regression(s), start(s), _steps(s, batch, times)
+    problem = regression(s)
+    first = start(s)
+    saves = _steps(s, batch, times)
 
     def build(seed: int) -> Setup:
-        dynamics, key = Descent(s.lr, LabelNoise(s.std, batch)), 10000 * s.key + seed
-        until, record = Until(steps=int(saves[-1])), [observe.params]
+        dynamics = Descent(s.lr, LabelNoise(s.std, batch))
+        key = 10000 * s.key + seed
+        until = Until(steps=int(saves[-1]))
+        record = [observe.params]
         return Setup(problem, Diagonal(s.d), first, dynamics, until, record, saves, key)
 
     runs = lab.sweep(build, {"seed": range(s.seeds)})
@@ -54,7 +58,7 @@ def _squares(s: Settings, lab: Any, batch: int, times: np.ndarray) -> np.ndarray
     return np.concatenate(halves, axis=-1) ** 2
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     for number, batch in enumerate(s.batches):
         one = data.sel(batch=batch)
@@ -70,20 +74,22 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=4)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     later = data["time"].values >= 0.1 * s.time  # before it, SGD is on its way to the manifold
-    exact, traces = data["exact"].values[later], data["trace"].values[:, later]
+    exact = data["exact"].values[later]
+    traces = data["trace"].values[:, later]
     steps = data["step"].values[:, later]
-    off, apart = np.abs(traces / exact - 1).max(), (np.ptp(traces, axis=0) / exact).max()
+    off = np.abs(traces / exact - 1).max()
+    apart = (np.ptp(traces, axis=0) / exact).max()
     middle = (exact[0] + exact[-1]) / 2
     half = [np.interp(-middle, -row, k) for row, k in zip(traces, steps, strict=True)]
     ratio = half[-1] / half[0] / (s.batches[-1] / s.batches[0])
     slow = np.interp(steps[0], steps[-1], traces[-1])  # the largest batch at the same step
     return [
-        Seen("largest relative distance to the flow", float(off), high=0.08),
-        Seen("largest relative distance between batches", float(apart), high=0.08),
-        Seen("the same against steps", float((np.abs(slow - traces[0]) / exact).max()), low=0.1),
-        Seen("steps to the middle over batch size, ratio", float(ratio), 0.8, 1.25),
+        Check("largest relative distance to the flow", float(off), high=0.08),
+        Check("largest relative distance between batches", float(apart), high=0.08),
+        Check("the same against steps", float((np.abs(slow - traces[0]) / exact).max()), low=0.1),
+        Check("steps to the middle over batch size, ratio", float(ratio), 0.8, 1.25),
     ]
 
 
@@ -102,9 +108,7 @@ BATCHES = Figure(
     draw=draw,
     seen=seen,
     quick={
-        "n": 3,
-        "d": 5,
-        "std": 1.0,
+        **SIZES,
         "lr": 0.01,
         "time": 1.0,
         "batches": (1, 2, 3),

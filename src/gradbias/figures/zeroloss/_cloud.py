@@ -1,20 +1,20 @@
 """Figure 1b: the cloud that label noise makes across the manifold."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from ...noise import LabelNoise
 from ...plot import BLACK, BLUE
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._copies import descent
 from ._ellipse import CURVE, angle, frame, ground, sharpness
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     phi = angle(s)
-    x, (along, across) = CURVE.point(phi), frame(phi)
+    x = CURVE.point(phi)
+    along, across = frame(phi)
     steps = int(s.times / (s.lr * float(sharpness(phi))))  # the cloud forms in time 1/(lr·λ)
     start = np.tile(x, (s.copies, 1))
     setup = descent(CURVE, start, LabelNoise(s.std), s.lr, np.array([steps]), s.key)
@@ -23,10 +23,12 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     return xr.Dataset({**parts, "sharpness": float(sharpness(phi)), "steps": steps})
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
-    phi, width = angle(s), s.std * np.sqrt(s.lr / 2)
-    x, (along, across) = CURVE.point(phi), frame(phi)
+    phi = angle(s)
+    width = s.std * np.sqrt(s.lr / 2)
+    x = CURVE.point(phi)
+    along, across = frame(phi)
     cloud = x + data["across"].values[:, None] * across + data["along"].values[:, None] * along
     ground(left, phi, 5 * width)
     left.plot(*cloud.T, ".", color=BLUE, ms=1.5, alpha=0.3)
@@ -40,14 +42,15 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     right.set(xlabel=r"distance across over $\delta\sqrt{\mathrm{lr}/2}$", ylabel="density")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    across, along = data["across"].values, data["along"].values
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    across = data["across"].values
+    along = data["along"].values
     predicted = s.std**2 * s.lr / 2
     error = 4 * np.sqrt(2 / len(across)) + s.lr * float(data["sharpness"])
     ratio = float(across.var() / predicted)
     return [
-        Seen("variance across over δ²·lr/2", ratio, float(1 - error), float(1 + error)),
-        Seen("spread along over spread across", float(along.std() / across.std()), high=0.3),
+        Check("variance across over δ²·lr/2", ratio, float(1 - error), float(1 + error)),
+        Check("spread along over spread across", float(along.std() / across.std()), high=0.3),
     ]
 
 

@@ -7,12 +7,13 @@ import xarray as xr
 
 from ...noise import LabelNoise
 from ...plot import BLACK, BLUE, GREY, ORANGE
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._copies import descent
 from ._ellipse import CURVE, angle, sharpness, speed
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     first = angle(s)
     phi = first + 2 * np.pi * np.arange(s.places) / s.places
     start = np.repeat(CURVE.point(phi), s.copies, axis=0)
@@ -37,7 +38,7 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     ax = figure.subplots()
     (line,) = ax.plot(data["angle"], data["line"], color=BLACK, lw=1)
     kind = {"fmt": "o", "color": BLUE, "capsize": 2, "mfc": "none"}
@@ -49,17 +50,19 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     second.set_ylabel(r"tr $H$", color=ORANGE)
     second.spines["right"].set_visible(True)
     words = ["SGD", r"$-\frac{1}{4}\delta^2\nabla_T\mathrm{tr}H$", r"tr $H$"]
-    figure.legend([mean, line, trace], words, loc="outside lower center", ncols=3)
+    handles: list[Any] = [mean, line, trace]  # matplotlib's types forget containers
+    figure.legend(handles, words, loc="outside lower center", ncols=3)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    told, found = data["predicted"].values, data["speed"].values
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    told = data["predicted"].values
+    found = data["speed"].values
     factor = float(found @ told / (told @ told))
     left = np.linalg.norm(found - factor * told) / np.linalg.norm(found)
     error = 5 * s.lr * float(data["sharpness"].max()) / 2
     return [
-        Seen("measured over predicted velocity", factor, 1 - error, 1 + error),
-        Seen("part of the velocity that does not fit", float(left), high=0.15),
+        Check("measured over predicted velocity", factor, 1 - error, 1 + error),
+        Check("part of the velocity that does not fit", float(left), high=0.15),
     ]
 
 

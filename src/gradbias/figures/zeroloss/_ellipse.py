@@ -1,7 +1,5 @@
 """The ellipse of Figure 1: frames, drift and trace along it."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,7 @@ from ...numerics.precision import host
 from ...plot import GREY
 from ...problems import Curve
 from ...theory import manifold
-from .._figure import Settings
+from .._figure import Axes, Settings
 
 CURVE = Curve()
 GRID = 160
@@ -22,7 +20,7 @@ def angle(s: Settings) -> float:
     return s.angle + 0.3 * float(generator(s.key, "figures.ellipse").uniform(-1, 1))
 
 
-def frame(phi: Any) -> tuple[np.ndarray, np.ndarray]:
+def frame(phi: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The unit tangent and the unit normal that points outwards, (…, 2) each."""
     along = np.stack([-CURVE.a * np.sin(phi), CURVE.b * np.cos(phi)], axis=-1)
     along = along / np.linalg.norm(along, axis=-1, keepdims=True)
@@ -35,12 +33,12 @@ def speed(phi: np.ndarray, c: float) -> np.ndarray:
     return np.sum(np.stack(found) * frame(phi)[0], axis=1)
 
 
-def sharpness(phi: Any) -> Any:
+def sharpness(phi: float | np.ndarray) -> np.ndarray:
     """The one eigenvalue of the Hessian that is not zero."""
     step = 1e-4
     normal = frame(np.asarray(phi))[1]
-    slope = [CURVE.residual((CURVE.point(phi) + sign * step * normal).T) for sign in (1, -1)]
-    return ((slope[0] - slope[1])[0] / (2 * step)) ** 2
+    ends = [CURVE.residual((CURVE.point(phi) + sign * step * normal).T)[0] for sign in (1, -1)]
+    return np.asarray(((ends[0] - ends[1]) / (2 * step)) ** 2)
 
 
 @host
@@ -49,7 +47,7 @@ def gradients(x: np.ndarray) -> np.ndarray:
     return np.asarray(jax.vmap(jax.grad(CURVE.loss))(jnp.asarray(x)))
 
 
-def ground(ax: Any, phi: float, reach: float) -> None:
+def ground(ax: Axes, phi: float, reach: float) -> None:
     """The manifold near a point, over contours of the root of the loss."""
     x = CURVE.point(phi)
     sides = [np.linspace(x[i] - reach, x[i] + reach, GRID) for i in (0, 1)]

@@ -8,14 +8,15 @@ import xarray as xr
 from ...noise import Isotropic
 from ...numerics.host_rng import generator
 from ...plot import BLACK, GREY, ORANGE, SKY
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._copies import descent
 from ._ellipse import CURVE, sharpness
 
-POWERS = (0.5, 1.0, 0.0)  # the density |H|^−power: predicted, as printed, and none
+POWERS = (0.5, 1.0, 0.0)  # the density |H|^−power: predicted, of twice the drift, and none
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     steps = round(s.time / s.lr**2)
     saves = np.linspace(steps // 2, steps, s.saves).astype(int)
     phi = generator(s.key, "figures.isotropic").uniform(-np.pi, np.pi, s.copies)
@@ -43,8 +44,9 @@ def _masses(edges: np.ndarray, power: float, fine: int = 40) -> np.ndarray:
     return mass / mass.sum()
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, phi = figure.subplots(), data["bin"].values
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    phi = data["bin"].values
     width = 2 * np.pi / s.bins
     bars = ax.bar(phi, data["mass"].values / width, width, color=SKY, alpha=0.7, ec="white", lw=0.3)
     kinds = ((BLACK, "-"), (ORANGE, "--"), (GREY, ":"))
@@ -54,18 +56,19 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     ]
     ax.set(xlabel="angle on the ellipse (radians)", ylabel="density")
     words = ["SGD", r"$|H|_+^{-1/2}$", r"$|H|_+^{-1}$", "uniform"]
-    figure.legend([bars, *lines], words, loc="outside lower center", ncols=4)
+    handles: list[Any] = [bars, *lines]  # matplotlib's types forget containers
+    figure.legend(handles, words, loc="outside lower center", ncols=4)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     away = {
         power: 0.5 * float(np.abs(data["mass"] - data["predicted"].sel(power=power)).sum())
         for power in POWERS
     }
     return [
-        Seen("total variation to |H|^−1/2", away[0.5], high=0.05),
-        Seen("total variation to |H|^−1", away[1.0], low=0.1),
-        Seen("total variation to uniform", away[0.0], low=0.1),
+        Check("total variation to |H|^−1/2", away[0.5], high=0.05),
+        Check("total variation to |H|^−1", away[1.0], low=0.1),
+        Check("total variation to uniform", away[0.0], low=0.1),
     ]
 
 
@@ -77,9 +80,9 @@ ISOTROPIC = Figure(
         "copies are after they have forgotten their start (bars). The limit is Brownian motion "
         r"along the manifold with a drift $-\frac14\nabla_T\ln|H|_+$, where $|H|_+$ is the product "
         "of the non-zero eigenvalues; its stationary density with respect to length is "
-        r"$|H|_+^{-1/2}$ (black). As we read Corollary 5.1, the drift is twice that, which would "
-        "give the dashed line. Measured, the bars follow the black one; they are neither dashed "
-        "nor uniform."
+        r"$|H|_+^{-1/2}$ (black). The coefficient is not legible in the text that we had of "
+        "Corollary 5.1; twice the drift would give the dashed line. Measured, the bars follow the "
+        "black one; they are neither dashed nor uniform."
     ),
     compute=compute,
     draw=draw,

@@ -11,18 +11,22 @@ from ...dynamics import Descent
 from ...nets import Diagonal
 from ...noise import LabelNoise
 from ...plot import BLACK, BLUE, ORANGE
-from .._figure import Figure, Seen, Settings
-from ._sparse import flow, limits, regression, start
+from ...problems import Regression
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
+from ._sparse import SIZES, flow, limits, regression, start
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    problem, first = regression(s), start(s)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    problem = regression(s)
+    first = start(s)
     target = flow(problem, first, [s.time], s.std**2)[0]
     rows = []
     for lr in s.lrs:
         x = _ends(s, lab, problem, first, lr)
         ends = limits(problem, x[:, : s.d], x[:, s.d :])
-        mean, error = ends.mean(axis=0) - target, ends.std(axis=0) / np.sqrt(len(x))
+        mean = ends.mean(axis=0) - target
+        error = ends.std(axis=0) / np.sqrt(len(x))
         away = np.sqrt(np.mean(np.sum((x - ends) ** 2, axis=1)))
         rows.append((np.linalg.norm(mean), np.linalg.norm(error), away))
     names = ("weak", "error", "away")
@@ -32,13 +36,17 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def _ends(s: Settings, lab: Any, problem: Any, first: Any, lr: float) -> np.ndarray:
+def _ends(
+    s: Settings, lab: Lab, problem: Regression, first: dict[str, np.ndarray], lr: float
+) -> np.ndarray:
     """(u, v) of every seed at the time T, (seeds, 2d)."""
     steps = round(s.time / lr**2)
 
     def build(seed: int) -> Setup:
-        dynamics, key = Descent(lr, LabelNoise(s.std, 1)), 10000 * s.key + seed
-        until, record = Until(steps=steps), [observe.params]
+        dynamics = Descent(lr, LabelNoise(s.std, 1))
+        key = 10000 * s.key + seed
+        until = Until(steps=steps)
+        record = [observe.params]
         return Setup(problem, Diagonal(s.d), first, dynamics, until, record, [steps], key)
 
     ends = lab.sweep(build, {"seed": range(s.seeds)})
@@ -50,8 +58,9 @@ def predicted(s: Settings, lrs: np.ndarray) -> np.ndarray:
     return s.std * np.sqrt(lrs * s.n / 2)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, lrs = figure.subplots(), data["lr"].values
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    lrs = data["lr"].values
     weak = ax.errorbar(lrs, data["weak"], data["error"], fmt="o", color=BLUE, capsize=2)
     (away,) = ax.plot(lrs, data["away"], "s", color=ORANGE, mfc="none")
     last = int(np.argmin(lrs))
@@ -61,19 +70,25 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     ax.set_xticks(lrs, [f"{lr:g}" for lr in lrs])
     ax.minorticks_off()
     words = [r"mean of $\Phi(x)$ to $Y(T)$", "slope 1", r"$x$ to $\Phi(x)$, rms", "predicted"]
-    figure.legend([weak, one, away, two], words, loc="outside lower center", ncols=2)
+    handles: list[Any] = [
+        weak,
+        one,
+        away,
+        two,
+    ]  # matplotlib's types forget containers
+    figure.legend(handles, words, loc="outside lower center", ncols=2)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     log = np.log(data["lr"].values)
     slopes = {name: np.polyfit(log, np.log(data[name].values), 1)[0] for name in ("weak", "away")}
     cloud = data["away"].values / predicted(s, data["lr"].values)
     signal = float((data["weak"] / data["error"]).min())
     return [
-        Seen("order of the mean of Φ(x)", float(slopes["weak"]), 0.8, 1.25),
-        Seen("order of the distance of x to Φ(x)", float(slopes["away"]), 0.4, 0.65),
-        Seen("that distance over √(δ²·lr·n/2), least lr", float(cloud[np.argmin(log)]), 0.9, 1.15),
-        Seen("weakest signal over its standard error", signal, low=3),
+        Check("order of the mean of Φ(x)", float(slopes["weak"]), 0.8, 1.25),
+        Check("order of the distance of x to Φ(x)", float(slopes["away"]), 0.4, 0.65),
+        Check("that distance over √(δ²·lr·n/2), least lr", float(cloud[np.argmin(log)]), 0.9, 1.15),
+        Check("weakest signal over its standard error", signal, low=3),
     ]
 
 
@@ -93,9 +108,7 @@ LR_CONVERGENCE = Figure(
     draw=draw,
     seen=seen,
     quick={
-        "n": 3,
-        "d": 5,
-        "std": 1.0,
+        **SIZES,
         "time": 0.5,
         "lrs": (0.04, 0.02, 0.01, 0.005),
         "seeds": 300,

@@ -1,18 +1,19 @@
 """The k-phase motor, Lemma C.8: noise that turns a point for ever."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from ...nets import Net
 from ...noise import ParameterNoise
 from ...numerics.counter_rng import normal
 from ...numerics.host_rng import generator
+from ...numerics.types import Integer, PyTree
 from ...plot import BLACK, COLOURS, GREY
-from ...problems import Motor
-from .._figure import Figure, Seen, Settings
+from ...problems import Motor, Problem
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._copies import descent
 
 MARKS = ("o", "s", "^")
@@ -23,13 +24,13 @@ class MotorNoise(ParameterNoise):
 
     motor: Motor
 
-    def draw(self, key, params) -> Any:
+    def draw(self, key: Integer, params: PyTree) -> PyTree:
         x = jnp.asarray(params["x"])
         # Off the circle a variance can fall below zero, by as little as SGD is off it.
         variances = jnp.maximum(jax.vmap(self.motor.variances)(x), 0.0)
         return {"x": jnp.sqrt(variances) * normal(key, x.shape)}
 
-    def factor(self, problem, net, params) -> np.ndarray:
+    def factor(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:
         variances = [self.motor.variances(x) for x in np.asarray(params["x"])]
         return np.diag(np.sqrt(np.concatenate(variances)))
 
@@ -41,7 +42,7 @@ def motor(s: Settings, D: int) -> tuple[Motor, np.ndarray]:
     return made, made.point(float(phi))
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     saves = np.linspace(0, s.time / s.lr**2, s.saves).astype(int)
     angles = []
     for D in s.sizes:
@@ -60,10 +61,12 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, times = figure.subplots(), data["time"].values
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    times = data["time"].values
     for number, D in enumerate(s.sizes):
-        one, colour = data.sel(D=D), COLOURS[number]
+        one = data.sel(D=D)
+        colour = COLOURS[number]
         ax.plot(times, one["angle"].values[:, :3], color=colour, lw=0.4, alpha=0.5)
         mean = one["angle"].mean("copy").values
         kind = {"markevery": len(times) // 8, "mfc": "none", "color": colour}
@@ -77,22 +80,23 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    found: list[Seen] = []
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    found: list[Check] = []
     last = float(data["time"][-1])
     for D in s.sizes:
         turned = data["angle"].sel(D=D).values[-1] / last / float(data["speed"].sel(D=D))
         error = 1.5 * s.lr + 4 * turned.std(ddof=1) / np.sqrt(len(turned))
-        low, high = float(1 - error), float(1 + error)
-        found.append(Seen(f"D = {D}: speed over (D − 2)/8", float(turned.mean()), low, high))
+        low = float(1 - error)
+        high = float(1 + error)
+        found.append(Check(f"D = {D}: speed over (D − 2)/8", float(turned.mean()), low, high))
     rounds = float(data["angle"].mean("copy").values[-1].max() / (2 * np.pi))
     halves = data["angle"].mean("copy").values
     middle = halves.shape[1] // 2
     even = (halves[:, -1] - halves[:, middle]) / halves[:, middle]
     return [
         *found,
-        Seen("second half of the way over the first, least", float(even.min()), 0.85, 1.15),
-        Seen("rounds of the fastest", rounds, low=0.5),
+        Check("second half of the way over the first, least", float(even.min()), 0.85, 1.15),
+        Check("rounds of the fastest", rounds, low=0.5),
     ]
 
 

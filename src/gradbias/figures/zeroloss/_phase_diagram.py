@@ -1,19 +1,18 @@
 """How many samples label noise needs, over the sparsity of the teacher."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from ...plot import BLACK, ORANGE
 from ...problems import sparse, sparse_teacher
 from ...theory import diagonal
-from .._figure import Figure, Seen, Settings
+from .._figure import Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 FOUND = 0.01  # of |w*|²: a smaller error is recovery
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     shape = (len(s.nonzero), len(s.samples), s.trials)
     parts = {name: np.zeros(shape) for name in ("noise", "l1", "kernel")}
     for i, nonzero in enumerate(s.nonzero):
@@ -31,9 +30,10 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
 
 def _errors(s: Settings, n: int, nonzero: int, key: int) -> dict[str, float]:
     """|w − w*|²/|w*|² of label noise after the time T, of weighted ℓ1, and of least ℓ2 norm."""
-    problem, teacher = sparse(n, s.d, nonzero, key=key), sparse_teacher(s.d, nonzero, key)
+    problem = sparse(n, s.d, nonzero, key=key)
+    teacher = sparse_teacher(s.d, nonzero, key)
     start = np.full(s.d, s.alpha)
-    u, v = diagonal.limiting_flow(problem, start, start, s.time, s.std**2)
+    u, v = diagonal.limiting_flow(problem, {"u": start, "v": start}, s.time, s.std**2)
     found = {
         "noise": (u - v) * (u + v),
         "l1": diagonal.weighted_l1(problem),
@@ -42,7 +42,7 @@ def _errors(s: Settings, n: int, nonzero: int, key: int) -> dict[str, float]:
     return {name: float(np.sum((w - teacher) ** 2) / nonzero) for name, w in found.items()}
 
 
-def threshold(s: Settings, nonzero: Any) -> np.ndarray:
+def threshold(s: Settings, nonzero: np.ndarray) -> np.ndarray:
     """κ ln(d/κ) + κ: where recovery ought to begin, up to a constant."""
     return np.array([diagonal.boolean_recovery(1, s.d, int(k)).threshold for k in nonzero])
 
@@ -58,9 +58,10 @@ def half(data: xr.Dataset, name: str) -> np.ndarray:
     return n[0] - gap / 2 + gap * np.sum(1 - data[name].values, axis=1)
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     panels = figure.subplots(1, 3, sharey=True)
-    kappa, n = data["nonzero"].values, data["n"].values
+    kappa = data["nonzero"].values
+    n = data["n"].values
     titles = {"noise": "label noise", "l1": "weighted ℓ1 (its limit)", "kernel": "least ℓ2 norm"}
     meshes = [
         ax.pcolormesh(kappa, n, data[name].values.T, vmin=0, vmax=1, cmap="Blues")
@@ -77,23 +78,24 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=3)
 
 
-def _guides(ax: Any, s: Settings, kappa: np.ndarray) -> None:
+def _guides(ax: Axes, s: Settings, kappa: np.ndarray) -> None:
     smooth = np.linspace(kappa[0] - 0.5, kappa[-1] + 0.5, 60)
     lemma = smooth * (np.log(s.d / smooth) + 1)
     ax.plot(smooth, lemma, color=BLACK, label=r"$\kappa\ln(d/\kappa) + \kappa$")
     ax.plot(smooth, smooth * np.log(s.d), "--", color=BLACK, label=r"$\kappa\ln d$")
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     kappa = data["nonzero"].values
-    found, told = half(data, "noise"), threshold(s, kappa)
+    found = half(data, "noise")
+    told = threshold(s, kappa)
     printed = float((found / (kappa * np.log(s.d))).mean())
     return [
-        Seen("half recover at n/(κ ln(d/κ) + κ), mean", float((found / told).mean()), 0.85, 1.2),
-        Seen("half recover at n/(κ ln d), mean", printed, 0.6, 1.2),
-        Seen("correlation of that n with theory", float(np.corrcoef(found, told)[0, 1]), low=0.95),
-        Seen("flow and ℓ1 agree, part of the data sets", float(data["agree"]), low=0.9),
-        Seen("least ℓ2 norm: largest part that recovers", float(data["kernel"].max()), high=0.05),
+        Check("half recover at n/(κ ln(d/κ) + κ), mean", float((found / told).mean()), 0.85, 1.2),
+        Check("half recover at n/(κ ln d), mean", printed, 0.6, 1.2),
+        Check("correlation of that n with theory", float(np.corrcoef(found, told)[0, 1]), low=0.95),
+        Check("flow and ℓ1 agree, part of the data sets", float(data["agree"]), low=0.9),
+        Check("least ℓ2 norm: largest part that recovers", float(data["kernel"].max()), high=0.05),
     ]
 
 

@@ -1,7 +1,5 @@
 """Label noise finds a sparse teacher where kernels cannot, and where it does not."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
@@ -13,7 +11,8 @@ from ...noise import LabelNoise
 from ...plot import BLACK, BLUE, GREEN, GREY, ORANGE
 from ...problems import Regression, sparse, sparse_teacher
 from ...theory import diagonal
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 
 FINDERS = ("flow", "l1", "kernel", "small")
 
@@ -28,16 +27,16 @@ def task(s: Settings, n: int, seed: int) -> tuple[Regression, np.ndarray]:
 def found(problem: Regression, s: Settings) -> dict[str, np.ndarray]:
     """The predictors of the limiting flow at T, weighted ℓ1, min-ℓ2, and the net's own flow."""
     start = np.full(s.d, s.alpha)
-    u, v = diagonal.limiting_flow(problem, start, start, s.time, s.std**2)
+    u, v = diagonal.limiting_flow(problem, {"u": start, "v": start}, s.time, s.std**2)
     return {
         "flow": (u - v) * (u + v),
         "l1": diagonal.weighted_l1(problem),
         "kernel": diagonal.kernel_solution(problem),
-        "small": diagonal.limit(problem, start, start).theta,
+        "small": diagonal.limit(problem, {"u": start, "v": start}).theta,
     }
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     errors = np.empty((len(FINDERS), len(s.samples), s.seeds))
     for i, n in enumerate(s.samples):
         for seed in range(s.seeds):
@@ -56,14 +55,17 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def _sgd(s: Settings, lab: Any, n: int) -> np.ndarray:
+def _sgd(s: Settings, lab: Lab, n: int) -> np.ndarray:
     """‖w − w*‖² of label-noise SGD with batches of one, on the first tasks, at the time T."""
-    steps, start = round(s.time / s.lr**2), np.full(s.d, s.alpha)
+    steps = round(s.time / s.lr**2)
+    start = np.full(s.d, s.alpha)
 
     def build(run: int) -> Setup:
         problem, _ = task(s, n, run)
-        params, key = {"u": start, "v": start}, 1000 * s.key + run
-        dynamics, until = Descent(s.lr, LabelNoise(s.std, 1)), Until(steps=steps)
+        params = {"u": start, "v": start}
+        key = 1000 * s.key + run
+        dynamics = Descent(s.lr, LabelNoise(s.std, 1))
+        until = Until(steps=steps)
         record = [observe.theta]
         return Setup(problem, Diagonal(s.d), params, dynamics, until, record, [steps], key)
 
@@ -71,8 +73,9 @@ def _sgd(s: Settings, lab: Any, n: int) -> np.ndarray:
     return np.array([np.sum((w - task(s, n, run)[1]) ** 2) for run, w in enumerate(ends)])
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
-    ax, n = figure.subplots(), data["n"].values
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
+    ax = figure.subplots()
+    n = data["n"].values
     worse = n[data["flow"].mean("seed").values > data["theory"].values]
     if len(worse):
         ax.axvspan(n[0] - 1, worse.max() + 1, color=ORANGE, alpha=0.12, lw=0)
@@ -101,22 +104,23 @@ def _mean(rows: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
     return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     mean = {name: _mean(data[name])[0] for name in FINDERS}
     kernel, error = _mean(data["kernel"])
     z = (kernel - data["theory"].values) / error
-    few, many = float(mean["flow"][0] / mean["kernel"][0]), mean["flow"][-1] / kernel[-1]
+    few = float(mean["flow"][0] / mean["kernel"][0])
+    many = mean["flow"][-1] / kernel[-1]
     sgd = _mean(data["sgd"])[0]
     gain = sgd / np.interp(data["sgd_n"].values, data["n"].values, data["theory"].values)
     runs = data["flow"].values[np.searchsorted(data["n"].values, data["sgd_n"].values)][:, : s.runs]
     floor = float(np.abs(np.median(data["sgd"].values - runs, axis=1)).max())
     return [
-        Seen("fewest samples: label noise over kernel, worse", few, low=1.3),
-        Seen("most samples: label noise over kernel, better", float(many), high=0.05),
-        Seen("weighted ℓ1 error at the most samples", float(mean["l1"][-1]), high=0.01),
-        Seen("least ℓ2 norm: largest |z| from theory", float(np.abs(z).max()), high=4),
-        Seen("SGD over kernel at its most samples", float(gain[-1]), high=0.25),
-        Seen("SGD minus limit, largest median", floor, high=0.3),
+        Check("fewest samples: label noise over kernel, worse", few, low=1.3),
+        Check("most samples: label noise over kernel, better", float(many), high=0.05),
+        Check("weighted ℓ1 error at the most samples", float(mean["l1"][-1]), high=0.01),
+        Check("least ℓ2 norm: largest |z| from theory", float(np.abs(z).max()), high=4),
+        Check("SGD over kernel at its most samples", float(gain[-1]), high=0.25),
+        Check("SGD minus limit, largest median", floor, high=0.3),
     ]
 
 

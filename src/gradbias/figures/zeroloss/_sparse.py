@@ -1,8 +1,7 @@
 """Diagonal nets on few samples, with what label noise does to them in closed form."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...numerics.host_rng import generator
 from ...problems import Regression
@@ -10,6 +9,8 @@ from ...theory import diagonal
 from .._figure import Settings
 
 LEAST = 0.8  # singular value of X: closer to a rank deficiency, the manifold is far away
+
+SIZES = {"n": 3, "d": 5, "std": 1.0}  # and of the noise on the labels
 
 
 def regression(s: Settings) -> Regression:
@@ -35,11 +36,11 @@ def limits(problem: Regression, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Φ of many points: (…, 2d) from (…, d) and (…, d)."""
     d = u.shape[-1]
     pairs = zip(u.reshape(-1, d), v.reshape(-1, d), strict=True)
-    ends = [diagonal.limit(problem, a, b) for a, b in pairs]
+    ends = [diagonal.limit(problem, {"u": a, "v": b}) for a, b in pairs]
     flat = np.stack([np.concatenate([end.u, end.v]) for end in ends])
     return flat.reshape(*u.shape[:-1], 2 * d)
 
 
-def flow(problem: Regression, params: dict[str, np.ndarray], t: Any, c: float) -> np.ndarray:
+def flow(problem: Regression, params: dict[str, np.ndarray], t: ArrayLike, c: float) -> np.ndarray:
     """(u, v) of the limiting flow, (times, 2d)."""
-    return np.concatenate(diagonal.limiting_flow(problem, params["u"], params["v"], t, c), axis=-1)
+    return np.concatenate(diagonal.limiting_flow(problem, params, t, c), axis=-1)

@@ -1,19 +1,19 @@
 """Figure 1a: the gradient near the manifold, across and along it."""
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
 from ...plot import BLACK, BLUE
 from ...theory import manifold
-from .._figure import Figure, Seen, Settings
+from .._figure import Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._ellipse import CURVE, angle, frame, gradients, ground, sharpness
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
     phi = angle(s)
-    x, (along, across) = CURVE.point(phi), frame(phi)
+    x = CURVE.point(phi)
+    along, across = frame(phi)
     offset = np.linspace(-s.width, s.width, 41)
     pull = -gradients(x + offset[:, None] * across)
     bend = manifold.third_derivative(x, np.outer(across, across), residual=CURVE.residual)
@@ -28,10 +28,12 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
     )
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, middle, right = figure.subplots(1, 3)
-    phi, offset = angle(s), data["offset"].values
-    x, (along, across) = CURVE.point(phi), frame(phi)
+    phi = angle(s)
+    offset = data["offset"].values
+    x = CURVE.point(phi)
+    along, across = frame(phi)
     ground(left, phi, 1.6 * s.width)
     shown = data.isel(offset=slice(0, None, 10))
     at = x + shown["offset"].values[:, None] * across
@@ -52,7 +54,7 @@ def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
     figure.legend(handles, words, loc="outside lower center", ncols=2)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
     near = np.abs(data["offset"].values) <= s.width / 4
     off = np.abs(data["offset"].values) > 0
     parts = {name: data[name].values for name in data.data_vars}
@@ -63,10 +65,10 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     along = (even / (2 * parts["quadratic"] + ~off))[use]
     mixed = np.abs(parts["normal"] + parts["normal"][::-1]) / np.abs(2 * parts["linear"] + ~off)
     return [
-        Seen("slope across over −H", float(across), 0.95, 1.05),
-        Seen("even part along over −½T[Δ,Δ], least", float(along.min()), low=0.9),
-        Seen("even part along over −½T[Δ,Δ], largest", float(along.max()), high=1.1),
-        Seen("even over odd part across, largest", float(mixed[use].max()), high=0.5),
+        Check("slope across over −H", float(across), 0.95, 1.05),
+        Check("even part along over −½T[Δ,Δ], least", float(along.min()), low=0.9),
+        Check("even part along over −½T[Δ,Δ], largest", float(along.max()), high=1.1),
+        Check("even over odd part across, largest", float(mixed[use].max()), high=0.5),
     ]
 
 

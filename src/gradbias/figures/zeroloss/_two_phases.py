@@ -1,6 +1,6 @@
 """Figure 2: first down to zero loss, then slowly along it."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.integrate
@@ -11,8 +11,12 @@ from ...noise import LabelNoise
 from ...numerics.host_rng import generator
 from ...plot import BLACK, BLUE, GREY, ORANGE
 from ...problems import Hyperbola
-from .._figure import Figure, Seen, Settings
+from .._figure import Animation, Axes, Canvas, Check, Figure, Settings
+from .._lab import Lab
 from ._copies import descent
+
+if TYPE_CHECKING:
+    import matplotlib.artist
 
 LOSS = Hyperbola()
 
@@ -23,13 +27,14 @@ def start(s: Settings) -> np.ndarray:
     return np.asarray(s.start) * (1 + s.jitter * shift)
 
 
-def difference(x: np.ndarray) -> Any:
+def difference(x: np.ndarray) -> np.ndarray:
     """x₁² − x₂², which gradient flow keeps."""
     return (x[..., 0] - x[..., 1]) * (x[..., 0] + x[..., 1])
 
 
-def compute(s: Settings, lab: Any) -> xr.Dataset:
-    x0, steps = start(s), round(s.time / s.lr**2)
+def compute(s: Settings, lab: Lab) -> xr.Dataset:
+    x0 = start(s)
+    steps = round(s.time / s.lr**2)
     both = [log_spaced_steps(steps, 150), np.linspace(0, steps, 150).astype(int)]
     saves = np.unique(np.concatenate(both))
     setup = descent(LOSS, np.tile(x0, (s.copies, 1)), LabelNoise(s.std), s.lr, saves, s.key)
@@ -39,7 +44,7 @@ def compute(s: Settings, lab: Any) -> xr.Dataset:
         {
             "x": (("step", "copy", "entry"), x),
             "limit": (("step", "entry"), LOSS.limiting_flow(x0, times, s.std**2)),
-            "corrected": ("step", _corrected(s, float(difference(x0)), times)),
+            "corrected": ("step", _corrected(s, float(difference(x0[None])[0]), times)),
             "flow": (("way", "entry"), _flow(x0)),
             "reached": ("entry", LOSS.limit(x0)),
         },
@@ -53,7 +58,7 @@ def _corrected(s: Settings, m: float, times: np.ndarray) -> np.ndarray:
     A step multiplies it by 1 − lr²(r + ε)², and E r² on the manifold is lr·δ²·tr H/2.
     """
 
-    def field(_: float, m: Any) -> Any:
+    def field(_: float, m: np.ndarray) -> np.ndarray:
         return -(s.std**2) * (1 + s.lr * np.sqrt(m**2 + 4) / 2) * m
 
     ends = (0.0, float(times[-1]))
@@ -69,21 +74,22 @@ def _flow(x0: np.ndarray) -> np.ndarray:
     return scipy.integrate.solve_ivp(field, (0.0, 20.0), x0, rtol=1e-9, max_step=0.05).y.T
 
 
-def plane(ax: Any, data: xr.Dataset, s: Settings) -> None:
+def plane(ax: Axes, data: xr.Dataset, s: Settings) -> None:
     """The curve of minima, phase one, and the end of phase two."""
-    x0 = start(s)
-    high = 1.08 * float(x0[0])
+    x, y = start(s)
+    high = 1.08 * float(x)
     along = np.linspace(0.5, high, 200)
     ax.plot(along, 1 / along, color=GREY, lw=2.5, alpha=0.5)
     ax.plot(*data["flow"].values.T, "-.", color=BLACK, lw=1)
-    ax.plot(*x0, "o", color=BLACK, ms=4)
-    ax.annotate("start", x0, (-4, -10), textcoords="offset points", ha="right")
+    ax.plot(x, y, "o", color=BLACK, ms=4)
+    ax.annotate("start", (x, y), (-4, -10), textcoords="offset points", ha="right")
     ax.set(xlim=(0, high), ylim=(-0.1, 1.6), xlabel="$x_1$", ylabel="$x_2$")
 
 
-def draw(figure: Any, data: xr.Dataset, s: Settings) -> None:
+def draw(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
     left, middle, right = figure.subplots(1, 3)
-    steps, x = data["step"].values, data["x"].values
+    steps = data["step"].values
+    x = data["x"].values
     plane(left, data, s)
     left.plot(*x[:, 0].T, ".", color=BLUE, ms=1.5, alpha=0.7, zorder=1)
     ticks = np.searchsorted(steps, np.array([1 / 6, 1 / 3, 2 / 3, 1]) * steps[-1])
@@ -107,33 +113,37 @@ def _plateau(data: xr.Dataset, s: Settings) -> np.ndarray:
     return s.std**2 * s.lr / 4 * np.sum(data["limit"].values ** 2, axis=1)
 
 
-def frames(figure: Any, data: xr.Dataset, s: Settings) -> Any:
+def frames(figure: Canvas, data: xr.Dataset, s: Settings) -> Animation:
     """The cloud as it falls onto the curve and slides along it."""
     from matplotlib.animation import FuncAnimation
 
     figure.set_layout_engine("constrained")
     ax = figure.subplots()
     plane(ax, data, s)
-    x, limit, steps = data["x"].values, data["limit"].values, data["step"].values
+    x = data["x"].values
+    limit = data["limit"].values
+    steps = data["step"].values
     (cloud,) = ax.plot([], [], ".", color=BLUE, ms=3, alpha=0.6)
     (ring,) = ax.plot([], [], "o", mfc="none", mec=ORANGE, mew=2, ms=10)
     text = ax.text(0.98, 0.95, "", ha="right", va="top", transform=ax.transAxes)
 
-    def show(row: int) -> list[Any]:
+    def show(row: int) -> "list[matplotlib.artist.Artist]":
         cloud.set_data(*x[row].T)
         ring.set_data(*limit[row][:, None])
         text.set_text(f"step {steps[row]}, $k$ lr² = {steps[row] * s.lr**2:.2f}")
         return [cloud, ring, text]
 
     last = len(steps) - 1
-    early, late = np.geomspace(1, 0.05 * steps[-1], 30), np.linspace(0.05, 1, 60) * steps[-1]
+    early = np.geomspace(1, 0.05 * steps[-1], 30)
+    late = np.linspace(0.05, 1, 60) * steps[-1]
     rows = np.searchsorted(steps, [0, *early, *late]).clip(max=last).tolist()
     rows += [last] * 10
     return FuncAnimation(figure, show, rows, blit=False)
 
 
-def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
-    steps, x = data["step"].values, data["x"].values
+def seen(data: xr.Dataset, s: Settings) -> list[Check]:
+    steps = data["step"].values
+    x = data["x"].values
     early = int(np.searchsorted(steps, 1 / s.lr))  # gradient-flow time 1
     first = np.linalg.norm(x[early].mean(axis=0) - data["reached"].values)
     mean = difference(x[-1])
@@ -144,10 +154,10 @@ def seen(data: xr.Dataset, s: Settings) -> list[Seen]:
     late = steps * s.lr**2 > s.time / 3
     level = float(loss[late].mean() / _plateau(data, s)[late].mean())
     return [
-        Seen("phase one ends at Φ(start), distance", float(first), high=10 * s.lr),
-        Seen("x₁² − x₂² at the end over the limit", plain, 1 - 12 * s.lr, 1.0),
-        Seen("… with the first correction in lr", ratio, float(1 - error), float(1 + error)),
-        Seen("loss over δ²·lr·tr H/4, late", level, 0.9, 1.1),
+        Check("phase one ends at Φ(start), distance", float(first), high=10 * s.lr),
+        Check("x₁² − x₂² at the end over the limit", plain, 1 - 12 * s.lr, 1.0),
+        Check("… with the first correction in lr", ratio, float(1 - error), float(1 + error)),
+        Check("loss over δ²·lr·tr H/4, late", level, 0.9, 1.1),
     ]
 
 

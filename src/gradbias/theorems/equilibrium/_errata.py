@@ -2,17 +2,18 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...problems import Regression
 from ...theory.symmetry import noether_flow, printed
-from .._erratum import Evidence
+from ..prelude import Evidence
 from . import _instances as cases
 from ._facts_units import MU, charges, spectra
 
 
-class Step(NamedTuple):
+class MeanStep(NamedTuple):
     """The mean of one step over batches, for the charges ‖in‖² − ‖out‖² of hidden units.
 
     Attributes:
@@ -32,9 +33,11 @@ class Step(NamedTuple):
     size: float
 
 
-def gradients(problem: Any, params: Any) -> dict[str, np.ndarray]:
+def gradients(problem: Regression, params: cases.Params) -> dict[str, np.ndarray]:
     """Of every sample's ‖UWx − y‖², by hand, in the engine's rows: (n, d, h) and (n, h, k)."""
-    X, W1, W2 = np.asarray(problem.X), params["W1"], params["W2"]
+    X = np.asarray(problem.X)
+    W1 = params["W1"]
+    W2 = params["W2"]
     R = X @ W1 @ W2 - problem.labels
     return {
         "W1": 2 * np.einsum("ni,nj->nij", X, R @ W2.T),
@@ -43,17 +46,19 @@ def gradients(problem: Any, params: Any) -> dict[str, np.ndarray]:
 
 
 def mean_step(
-    problem: Any,
-    params: Any,
+    problem: Regression,
+    params: cases.Params,
     lr: float,
     gamma: float,
     batches: Iterable[Sequence[int]] | None = None,
-) -> Step:
+) -> MeanStep:
     """One step over all batches of two with replacement, or over those given."""
     each = gradients(problem, params)
-    n, keep = len(each["W1"]), 1 - 2 * lr * gamma
+    n = len(each["W1"])
+    keep = 1 - 2 * lr * gamma
     every = list(itertools.product(range(n), repeat=cases.S) if batches is None else batches)
-    after, square = [], []
+    after = []
+    square = []
     for batch in every:
         g = {name: x[list(batch)].mean(axis=0) for name, x in each.items()}
         after.append(charges({name: keep * p - lr * g[name] for name, p in params.items()}))
@@ -62,17 +67,18 @@ def mean_step(
     before = charges(params)
     size = sum(float(np.sum(p * p)) for p in params.values())
     noise = np.mean(square, axis=0) - gd
-    return Step(before, keep**2 * before, np.mean(after, axis=0), noise, gd, size)
+    return MeanStep(before, keep**2 * before, np.mean(after, axis=0), noise, gd, size)
 
 
 def printed_7(key: int) -> Evidence:
     """Eq 7's noise term against the mean of one step over all 36 batches."""
-    problem, params = cases.data(key), cases.pair(key).params
+    problem = cases.data(key)
+    params = cases.pair(key).params
     truth = float(mean_step(problem, params, cases.LR, cases.DECAY).noise[0])
     given = MU, *spectra(problem, params)[0], cases.LR / cases.S, cases.DECAY
     flow = noether_flow(*given)
-    found = printed.noether_flow_7(*given) - flow.decay, flow.noise
-    return Evidence(*(abs(cases.LR * x / truth - 1) for x in found))
+    terms = printed.noether_flow_7(*given) - flow.decay, flow.noise
+    return Evidence(*(abs(cases.LR * x / truth - 1) for x in terms))
 
 
 def _left(key: int, factor: float) -> Evidence:
@@ -80,14 +86,17 @@ def _left(key: int, factor: float) -> Evidence:
 
     The step is so small that (1 − 2ηγ)² is 1 − 4ηγ; γ is of either sign, as C and the trace are.
     """
-    problem, params, lr = cases.data(key), cases.pair(key).params, 1e-6
+    problem = cases.data(key)
+    params = cases.pair(key).params
+    lr = 1e-6
     noise = float(mean_step(problem, params, lr, 0.0).noise[0])
-    charge, left = float(charges(params)[0]), []
+    charge = float(charges(params)[0])
+    left = []
     for balance in (factor, 0.25):
         gamma = balance * noise / lr / charge
         step = mean_step(problem, params, lr, gamma)
         left.append(abs(float(step.kept[0] - step.before[0] + step.noise[0]) / noise))
-    return Evidence(*left)
+    return Evidence(*left, tolerance=1e-4)
 
 
 def balance_9(key: int) -> Evidence:

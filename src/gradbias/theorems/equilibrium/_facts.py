@@ -1,26 +1,37 @@
 """κ and γ of a setup, and the hypotheses that most theorems of the paper share."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
-from .. import _shared_hypotheses as common
-from .._hypothesis import Hypothesis, kind
-from .._per_setup import fact
+from ...nets import TwoLayer
+from ...noise import Noise
+from ..prelude import Hypothesis, Setup, common, fact, kind
 
 
 @fact
 def kappa(setup: Setup) -> float:
     """κ = lr/S of minibatches, smaller without replacement; lr with any other noise, 0 without."""
-    noise: Any = getattr(setup.dynamics, "noise", None)
-    batch, lr = common.minibatch(setup), common.learning_rate(setup)
+    noise = getattr(setup.dynamics, "noise", None)
+    batch = common.minibatch(setup)
+    lr = common.learning_rate(setup)
     if noise is None:
         return 0.0
     n = getattr(setup.problem, "n", None)
     if batch is None:
         return lr
     return lr / batch.batch_size if n is None else lr * float(batch.compact_moments(n)[0]) / n
+
+
+def noise_of(setup: Setup) -> Noise:
+    """The noise of a step, known to be there."""
+    noise = getattr(setup.dynamics, "noise", None)
+    assert isinstance(noise, Noise)
+    return noise
+
+
+def two_layer(setup: Setup) -> TwoLayer:
+    """The net of a factorisation."""
+    assert isinstance(setup.net, TwoLayer)
+    return setup.net
 
 
 def decay(setup: Setup) -> float:
@@ -58,9 +69,11 @@ def sgd() -> list[Hypothesis]:
 
 def misadjustment(setup: Setup) -> float:
     """How much the noise of a factorisation raises its loss above the minimum: κ TrΣ/4L there."""
-    problem: Any = setup.problem
-    W1, W2 = setup.params["W1"], setup.params["W2"]
-    Sx, Se = problem.sigma_x, problem.sigma_eps
+    problem = common.population(setup)
+    W1 = setup.params["W1"]
+    W2 = setup.params["W2"]
+    Sx = problem.sigma_x
+    Se = problem.sigma_eps
     entering = float(np.trace(Se) * np.sum((Sx @ W1) * W1))
     leaving = float(np.trace(Sx) * np.sum((W2 @ Se) * W2))
     return kappa(setup) * (entering + leaving) / float(np.trace(Se))

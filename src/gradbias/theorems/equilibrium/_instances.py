@@ -9,19 +9,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from ... import observe
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import NormalisedA, TwoLayer
-from ...noise import Minibatch
+from ...noise import Minibatch, Noise
 from ...numerics.host_rng import generator
 from ...problems import Population, Regression
-from ...symmetry import neurons, noether_flow
+from ...symmetry import NoetherFlow, Symmetry, neurons, noether_flow
+from ..prelude import Run, Setup, Until, setup_of
 
-D, K, H, N, S = 3, 2, 2, 6, 2
-LR, DECAY = 0.02, 0.05
+D = 3
+K = 2
+H = 2
+N = 6
+S = 2
+LR = 0.02
+DECAY = 0.05
 PAIR = TwoLayer(d=D, k=K, width=H)
 UNITS = {"units": neurons({"W1": 1}, {"W2": 0})}
 SCALE = NormalisedA(d=2, k=1, width=2)
@@ -29,6 +35,7 @@ SAVES = np.arange(0, 41, 10)
 FADED = 1e-8  # of the first loss: what is left of it has few digits
 BATCHES = Minibatch(S, replace=True)
 UNITS_AT_ONCE = 16  # whose Hessians are held
+Params = Mapping[str, np.ndarray]  # the layers by name, in the engine's rows
 
 
 def curvature(problem, net, params):
@@ -93,10 +100,11 @@ PUSHED = {**PARAMS, "push": push}
 RECORD = {**EXACT, **CURVED}
 
 
-def data(key: int, d: int = D, k: int = K, n: int = N) -> Regression:
+def data(key: int, d: int = D, k: int = K, n: int = N, size: float = 1.0) -> Regression:
     """Data with labels that a linear map cannot fit: the noise of minibatches never dies."""
     rng = generator(key, "equilibrium data")
-    X, V = rng.standard_normal((n, d)), rng.standard_normal((k, d))
+    X = size * rng.standard_normal((n, d))
+    V = rng.standard_normal((k, d))
     return Regression.mean(X, X @ V.T + 0.7 * rng.standard_normal((n, k)))
 
 
@@ -109,14 +117,14 @@ def population(key: int, d: int = D, k: int = K, spread: float = 0.5) -> Populat
     return Population((Sx + Sx.T) / 2, rng.standard_normal((k, d)), (Se + Se.T) / 2)
 
 
-def start(key: int, shapes: Mapping[str, tuple[int, ...]], *sizes: float) -> dict[str, Any]:
+def start(key: int, shapes: Mapping[str, tuple[int, ...]], *sizes: float) -> dict[str, np.ndarray]:
     """Random layers of these sizes."""
     rng = generator(key, "equilibrium start")
     given = zip(shapes.items(), sizes, strict=True)
     return {name: size * rng.standard_normal(shape) for (name, shape), size in given}
 
 
-def pair(key: int, decay: float = DECAY, noise: Any = BATCHES, **more: Any) -> Setup:
+def pair(key: int, decay: float = DECAY, noise: Noise | None = BATCHES, **more: Any) -> Setup:
     """SGD on a factorisation, whose last layer starts larger."""
     given = {
         "params": start(key, {"W1": (D, H), "W2": (H, K)}, 0.5, 0.8),
@@ -143,25 +151,27 @@ def scale(key: int, decay: float = DECAY, **more: Any) -> Setup:
     return pair(key, decay, **given)
 
 
-def path(data: Any) -> list[dict[str, np.ndarray]]:
+def path(data: xr.Dataset) -> list[dict[str, np.ndarray]]:
     """The parameters at every save of a run."""
     names = [str(n) for n in data if str(n).startswith("params_") and not str(n).endswith("_end")]
     values = {n.removeprefix("params_"): data[n].values for n in names}
     return [{n: v[i] for n, v in values.items()} for i in range(len(next(iter(values.values()))))]
 
 
-def some(path: list[Any], most: int = 12) -> list[Any]:
+def some(path: list[dict[str, np.ndarray]], most: int = 12) -> list[dict[str, np.ndarray]]:
     """The first, the last and some between: where each point takes gradients of all samples."""
     kept = np.unique(np.linspace(0, len(path) - 1, min(len(path), most)).astype(int))
     return [path[i] for i in kept]
 
 
-def noisy_path(run: Any) -> list[dict[str, np.ndarray]]:
+def noisy_path(run: Run) -> list[dict[str, np.ndarray]]:
     """The saves up to where labels are so well fitted that rounding makes the minibatches' noise.
 
     The first save is always one of them.
     """
-    problem, net, states = run.setup.problem, run.setup.net, path(run.data)
+    problem = setup_of(run).problem
+    net = setup_of(run).net
+    states = path(run.data)
     if getattr(problem, "n", None) is None:
         return states
     losses = np.array([float(problem.net_loss(net, p)) for p in states])
@@ -179,6 +189,11 @@ def rows(U: np.ndarray, W: np.ndarray) -> dict[str, np.ndarray]:
     return {"W1": np.array(W.T), "W2": np.array(U.T)}
 
 
-def here(setup: Setup, params: Any, **more: Any) -> Any:
+def here(
+    setup: Setup,
+    params: Params,
+    include_gd: bool | None = None,
+    symmetries: Mapping[str, Symmetry] | None = None,
+) -> dict[str, NoetherFlow]:
     """The flow of the net's charges at a point, from gradients of samples by autodiff."""
-    return noether_flow(setup.replace(params=params), **more)
+    return noether_flow(setup.replace(params=params), include_gd, symmetries)

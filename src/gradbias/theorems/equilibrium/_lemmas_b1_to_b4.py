@@ -1,10 +1,7 @@
 """Lemmas B.1 to B.4: noise along an orbit, and how strongly it draws a charge to rest."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ...noise import Isotropic
 from ...numerics.host_rng import generator
 from ...theory.symmetry import (
@@ -17,9 +14,18 @@ from ...theory.symmetry import (
     pull_bound,
     rescaling_rates,
 )
-from .._claims import at_least, at_most
-from .._erratum import Erratum, Evidence
-from .._theorem import Control
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Evidence,
+    Measurements,
+    Run,
+    Setup,
+    at_least,
+    at_most,
+    setup_of,
+)
 from . import _instances as cases
 from ._facts import kappa
 from ._facts_orbit import (
@@ -31,34 +37,35 @@ from ._facts_orbit import (
     factor,
     flows_at,
     is_small,
+    measured_spectra,
     moved,
     points,
-    seen_spectra,
+    predicted_spectra,
     sigma,
     theorem,
-    told_spectra,
 )
 from ._facts_units import MU
 
-FAR, NEAR = 0.7, 1e-4
+FAR = 0.7
+NEAR = 1e-4
 
 
-def covariances(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_covariances(setup: Setup, run: Run) -> Claims:
     """Σ at the moved point from Σ at the point."""
-    p = points(runs)[-1]
-    kept = looked_at(p)
+    p = points(run)[-1]
+    kept = compared_entries(p)
     generator = np.diag(first_unit(p)[kept])
     return {"sigma": moved_noise(noise_among(setup, p, kept), generator, FAR)}
 
 
-def seen_covariances(runs: Any) -> dict[str, Any]:
+def measure_covariances(run: Run) -> Measurements:
     """Σ there."""
-    p = points(runs)[-1]
+    p = points(run)[-1]
     there = moved(p, 0, FAR)
-    return {"sigma": noise_among(runs["run"].setup, there, looked_at(p))}
+    return {"sigma": noise_among(setup_of(run), there, compared_entries(p))}
 
 
-def first_unit(params: Any) -> np.ndarray:
+def first_unit(params: cases.Params) -> np.ndarray:
     """The diagonal of A, for the rescaling of the first unit; A has nothing else."""
     h = np.shape(params["W1"])[1]
     ones = {name: np.ones(np.shape(p)) for name, p in params.items()}
@@ -66,7 +73,7 @@ def first_unit(params: Any) -> np.ndarray:
     return np.concatenate([np.ravel(image[name]) for name in sorted(params)])
 
 
-def looked_at(params: Any) -> np.ndarray:
+def compared_entries(params: cases.Params) -> np.ndarray:
     """Parameters whose covariance is compared: all; of large nets the first unit's and others."""
     size = sum(np.size(p) for p in params.values())
     if is_small(params):
@@ -76,7 +83,7 @@ def looked_at(params: Any) -> np.ndarray:
     return np.union1d(mine, spread)
 
 
-def noise_among(setup: Setup, params: Any, kept: np.ndarray) -> np.ndarray:
+def noise_among(setup: Setup, params: cases.Params, kept: np.ndarray) -> np.ndarray:
     """Σ of these parameters; from a root of it where not all are."""
     if is_small(params):
         return sigma(setup, params)
@@ -89,25 +96,26 @@ B1 = theorem(
     r"Along an orbit the gradient noise is $\Sigma(e^{\lambda A}\theta) = "
     r"e^{-\lambda A}\,\Sigma(\theta)\,e^{-\lambda A}$.",
     "noise along an orbit",
-    covariances,
-    seen_covariances,
+    predict_covariances,
+    measure_covariances,
     1e-10,
 )
 
 
-def least_pulls(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_pulls(setup: Setup, run: Run) -> Claims:
     """The bound of Lemma B.2 for every unit."""
-    found = [pull_bound(MU, s, kappa(setup))[1] for s, _ in told_spectra(setup, runs)]
-    return {"pull": at_least(found)}
+    bounds = [pull_bound(MU, s, kappa(setup))[1] for s, _ in predicted_spectra(setup, run)]
+    return {"pull": at_least(bounds)}
 
 
-def seen_pulls(runs: Any) -> dict[str, Any]:
+def measure_pulls(run: Run) -> Measurements:
     """(dC/dt)/λ* from gradients."""
-    setup, found = runs["run"].setup, []
-    for p in points(runs):
-        stars = closed_stars(setup, seen_spectra(setup, p))
-        found.append(flows_at(setup, p) / stars)
-    return {"pull": np.concatenate(found)}
+    setup = setup_of(run)
+    pulls = []
+    for p in points(run):
+        stars = closed_stars(setup, measured_spectra(setup, p))
+        pulls.append(flows_at(setup, p) / stars)
+    return {"pull": np.concatenate(pulls)}
 
 
 B2 = theorem(
@@ -116,12 +124,18 @@ B2 = theorem(
     r"$\lambda^* > 0$ and $A_-$ where it is negative: the further from equilibrium, the stronger "
     r"the pull.",
     "how strongly noise pulls a charge",
-    least_pulls,
-    seen_pulls,
+    predict_pulls,
+    measure_pulls,
     decays=False,
     control=Control(OTHER_NOISE, lambda key: cases.pair(key, 0.0, Isotropic(1e-3))),
     errata=(
-        Erratum("Eq (52)", "signs of the steps in between", "the conclusion holds", "convention"),
+        Erratum(
+            "Lemma B.2, the line after (52)",
+            r"$\mathrm{Tr}[\Sigma^*(e^{2\lambda^*A_-}-I)A_-] < 0$ for $\lambda^* > 0$",
+            r"$\ge 0$, as (53) needs it",
+            "misprint",
+            quote="Ifλ∗>0,Tr[Σ(θ∗)(e2λ∗A−−I)A−]<0",
+        ),
     ),
 )
 
@@ -129,28 +143,30 @@ B2 = theorem(
 def charge_bound(mu: np.ndarray, s: np.ndarray, t: np.ndarray) -> float:
     """2θ*ᵀA±²θ* + 2θᵀA∓²θ."""
     lam = float(fixed_point(mu, s, t, 1.0))
-    there, side = t * np.exp(2 * lam * mu), mu * lam > 0
+    there = t * np.exp(2 * lam * mu)
+    side = mu * lam > 0
     return float(2 * mu[side] ** 2 @ there[side] + 2 * mu[~side] ** 2 @ t[~side])
 
 
-def distances(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_distances(setup: Setup, run: Run) -> Claims:
     """The bound for every unit."""
-    return {"distance": at_most([charge_bound(MU, s, t) for s, t in told_spectra(setup, runs)])}
+    return {"distance": at_most([charge_bound(MU, s, t) for s, t in predicted_spectra(setup, run)])}
 
 
-def one_half(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_half_distances(setup: Setup, run: Run) -> Claims:
     """The bound as printed."""
-    bounds = [printed.charge_bound(MU, s, t)[1] for s, t in told_spectra(setup, runs)]
+    bounds = [printed.charge_bound(MU, s, t)[1] for s, t in predicted_spectra(setup, run)]
     return {"distance": at_most(bounds)}
 
 
-def seen_distances(runs: Any) -> dict[str, Any]:
+def measure_distances(run: Run) -> Measurements:
     """(C* − C)/λ* with C* from the moved parameters."""
-    setup, found = runs["run"].setup, []
-    for p in points(runs):
-        lam = closed_stars(setup, seen_spectra(setup, p))
-        found.append((UNIT.charge(all_moved(p, lam)) - UNIT.charge(p)) / lam)
-    return {"distance": np.concatenate(found)}
+    setup = setup_of(run)
+    distances = []
+    for p in points(run):
+        lam = closed_stars(setup, measured_spectra(setup, p))
+        distances.append((UNIT.charge(all_moved(p, lam)) - UNIT.charge(p)) / lam)
+    return {"distance": np.concatenate(distances)}
 
 
 def away(key: int, mu: np.ndarray, lam: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -162,8 +178,8 @@ def away(key: int, mu: np.ndarray, lam: float = 1.0) -> tuple[np.ndarray, np.nda
 def printed_b3(key: int) -> Evidence:
     """(C* − C)/λ* over the printed bound, and over the corrected one."""
     s, t = away(key, MU)
-    seen, bound = printed.charge_bound(MU, s, t)
-    return Evidence(seen / bound, seen / charge_bound(MU, s, t))
+    true, bound = printed.charge_bound(MU, s, t)
+    return Evidence(true / bound, true / charge_bound(MU, s, t))
 
 
 B3 = theorem(
@@ -171,26 +187,33 @@ B3 = theorem(
     r"Without decay $(C^*-C)/\lambda^* \le 2\theta^{*\top}A_\pm^2\theta^* + "
     r"2\theta^\top A_\mp^2\theta$: the distance in $C$ is at most so many times that in $\lambda$.",
     "distance in the charge and along the orbit",
-    distances,
-    seen_distances,
+    predict_distances,
+    measure_distances,
     decays=False,
-    control=Control("both halves of A count", lambda key: cases.pair(key, 0.0), one_half),
+    control=Control(
+        "one half of A alone counts",
+        lambda key: cases.pair(key, 0.0),
+        predict_half_distances,
+        formula=True,
+    ),
     errata=(
         Erratum(
             "Lemma B.3",
             r"$-(C-C^*)/\lambda^* \le 2\theta^{*\top}A_\pm^2\theta^*$",
             r"$+\,2\theta^\top A_\mp^2\theta$ on the right",
-            "bound",
-            printed_b3,
-            "The other half of A enters with the opposite sign.",
+            "false",
+            evidence=printed_b3,
+            bound=True,
+            quote="−C−C∗ λ∗≤{2(θ∗)⊺A2 +θ∗ifλ∗>0;",
+            note="The other half of A enters with the opposite sign.",
         ),
     ),
 )
 
 
-def rates(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_rates(setup: Setup, run: Run) -> Claims:
     """The least and the largest rate for every unit, and the rate near equilibrium."""
-    units = told_spectra(setup, runs)
+    units = predicted_spectra(setup, run)
     slow, fast = np.transpose(
         [rescaling_rates(s[0], s[1], t[0], t[1], kappa(setup)) for s, t in units]
     )
@@ -198,32 +221,35 @@ def rates(setup: Setup, runs: Any) -> dict[str, Any]:
     return {"slowest": at_least(slow), "fastest": at_most(fast), "local": near}
 
 
-def seen_rates(runs: Any) -> dict[str, Any]:
+def measure_rates(run: Run) -> Measurements:
     """−(dC/dt)/(C − C*) from gradients, at the points and next to their equilibria."""
-    setup, far, near = runs["run"].setup, [], []
-    for p in points(runs):
-        lam = closed_stars(setup, seen_spectra(setup, p))
-        rest = UNIT.charge(all_moved(p, lam))
-        far.append(_rates(setup, p, rest))
-        around = [_rates(setup, all_moved(p, lam + e), rest) for e in (NEAR, -NEAR)]
+    setup = setup_of(run)
+    far = []
+    near = []
+    for p in points(run):
+        lam = closed_stars(setup, measured_spectra(setup, p))
+        rest = np.asarray(UNIT.charge(all_moved(p, lam)))
+        far.append(_rates_towards(setup, p, rest))
+        around = [_rates_towards(setup, all_moved(p, lam + e), rest) for e in (NEAR, -NEAR)]
         near.append(sum(around) / 2)
-    far, near = np.concatenate(far), np.concatenate(near)
+    far = np.concatenate(far)
+    near = np.concatenate(near)
     return {"slowest": far, "fastest": far, "local": near}
 
 
-def _rates(setup: Setup, params: Any, rest: np.ndarray) -> np.ndarray:
+def _rates_towards(setup: Setup, params: cases.Params, rest: np.ndarray) -> np.ndarray:
     return -flows_at(setup, params) / (UNIT.charge(params) - rest)
 
 
 def printed_b4(key: int) -> Evidence:
     """The printed least rate over the true one, for μ = (1, −2); the corrected one for ±1."""
     mu = np.array([1.0, -2.0])
-    seen, bound = printed.rate_bound(mu, *away(key, mu), 1.0)
+    rate, bound = printed.rate_bound(mu, *away(key, mu), 1.0)
     s, t = away(key, MU)
     lam = float(fixed_point(MU, s, t, 1.0))
     ends = [float(orbit_charge(x, MU, t)) for x in (0.0, lam)]
     true = -float(orbit_flow(0.0, MU, s, t, 1.0)) / (ends[0] - ends[1])
-    return Evidence(bound / seen, rescaling_rates(s[0], s[1], t[0], t[1], 1.0)[0] / true)
+    return Evidence(bound / rate, rescaling_rates(s[0], s[1], t[0], t[1], 1.0)[0] / true)
 
 
 B4 = theorem(
@@ -233,20 +259,22 @@ B4 = theorem(
     r"\|\theta^*_-\|^2$, $s = \mathrm{Tr}\Sigma^*_\pm$; near equilibrium it is "
     r"$\kappa\mathrm{Tr}[\Sigma^*A^2]/\theta^{*\top}A^2\theta^*$ for any $A$.",
     "the rate of equilibration",
-    rates,
-    seen_rates,
+    predict_rates,
+    measure_rates,
     {"slowest": 1e-9, "fastest": 1e-9, "local": 1e-5},
     decays=False,
     errata=(
         Erratum(
-            "Cor. B.4, Eq (62)",
+            "Corollary B.4, Eq (62)",
             r"$\dot C/(C-C^*) \le "
             r"-\sigma^2\mathrm{Tr}[\Sigma^*A_\pm^2]/\theta^{*\top}A_\pm^2\theta^*$ "
             r"for any $A$",
             r"only for spectra of $0, \pm m$, with $\max(p,q)$; with other spectra there is no "
             r"exponential rate that holds everywhere",
-            "bound",
-            printed_b4,
+            "false",
+            evidence=printed_b4,
+            bound=True,
+            quote="Corollary B.4. ˙C C−C∗≤",
         ),
     ),
 )

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ..._engine.setup import Setup
-from .._claims import SIGMAS, Measured, equals, measured
-from .._theorem import Ensemble, Told
+from ..prelude import Ensemble, Measured, Setup, measured
 
 APART = 4096  # keys of two instances; more than any ensemble has members
+EXACT = 0.001  # of the mean of a law that holds for any step: a tenth of what chance may bring
 CHANCE = 0.02  # of a mean over an ensemble; the standard error comes on top
 
 
@@ -28,15 +28,8 @@ def mean(each: np.ndarray) -> Measured:
     return measured(np.mean(each, axis=0), standard_error=error)
 
 
-def late(data: Any, each: np.ndarray) -> Measured:
+def late(data: xr.Dataset, each: np.ndarray) -> Measured:
     """The mean of (members, saves, …) over members and over the second half of the run."""
     times = np.asarray(data["step" if "step" in data.coords else "time"].values)
     times = times.reshape(-1, times.shape[-1])[0]
     return mean(each[:, times >= times[-1] / 2].mean(axis=1))
-
-
-def along_paths(name: str, told: np.ndarray, scale: float) -> Told:
-    """The mean of predictions along members' own paths, which has a standard error too."""
-    error = float(np.max(np.std(told, axis=0, ddof=1))) / np.sqrt(len(told))
-    claim = equals(told.mean(axis=0), scale=scale)
-    return Told({name: claim}, expected={name: SIGMAS * error / scale if error > 0 else 0.0})

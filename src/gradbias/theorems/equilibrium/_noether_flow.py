@@ -1,29 +1,65 @@
 """The mean motion of charges: SGD's own, and that of its relatives."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Diffusion, Flow
 from ...nets import TwoLayer
+from ...noise import Minibatch
 from ...problems import Population, Regression
-from ...theory.symmetry import flow_by_method
-from .. import _shared_hypotheses as common
-from .._claims import equals, measured
-from .._erratum import Erratum
-from .._hypothesis import kind
-from .._source import EQUILIBRIUM as SOURCE
-from .._theorem import Control, Ensemble, Theorem, Told
+from ..prelude import (
+    Claim,
+    Control,
+    Ensemble,
+    Erratum,
+    Measured,
+    Measurements,
+    Predict,
+    Run,
+    Runs,
+    Setup,
+    Theorem,
+    Told,
+    Until,
+    common,
+    equals,
+    kind,
+    measured,
+    setup_of,
+)
 from . import _instances as cases
+from ._drifts import ONE, Share, layers, paired, predict_drift, summed, terms
 from ._errata import balance_9, balance_43, printed_7
-from ._facts import constant_lr, decay, minibatches, no_momentum, sgd
-from ._facts_units import MU, charges, mean_squares, pulls, spectra, steps_of
-from ._measurements import CHANCE, along_paths, draws, mean
+from ._facts import constant_lr, decay, kappa, minibatches, no_momentum, noise_of, sgd
+from ._facts_units import charges
+from ._measurements import EXACT, draws
+from ._paper import PAPER
 
-MEMBERS = 64
-FEW = np.arange(9)
-LARGE_DECAY = 3.0
+SHAPES = ((3, 2, 2, 6), (7, 4, 5, 12))  # inputs, outputs, hidden units, samples
+BATCHES = Minibatch(4, replace=True)
+MEMBERS = 4096
+FEW = np.arange(65)
+NO_NOISE = Share(noise=0.0)
+NO_GD = Share(gd=0.0)
+NO_DECAY = Share(decay=0.0)
+
+
+def loud(key: int, decay: float = cases.DECAY, **more: Any) -> Setup:
+    """SGD on a factorisation of one of two shapes, whose first layer starts larger."""
+    d, k, h, n = SHAPES[key % len(SHAPES)]
+    problem = cases.data(key, d, k, n, 1.7 / np.sqrt(d))
+    params = cases.start(key, {"W1": (d, h), "W2": (h, k)}, 1.4 / np.sqrt(h), 0.4 / np.sqrt(h))
+    given = {
+        "dynamics": Descent(cases.LR, BATCHES, weight_decay=decay),
+        "problem": problem,
+        "net": TwoLayer(d, k, h),
+        "params": params,
+        **more,
+    }
+    return cases.pair(key, decay, **given)
 
 
 def short(setup: Setup) -> Ensemble:
@@ -32,33 +68,14 @@ def short(setup: Setup) -> Ensemble:
     return draws(setup, MEMBERS, until=until, save_at=FEW, record=cases.PARAMS)
 
 
-def points(data: Any) -> dict[str, np.ndarray]:
+def points(data: xr.Dataset) -> dict[str, np.ndarray]:
     """Parameters (members, saves, …)."""
     return {name: data[f"params_{name}"].values for name in ("W1", "W2")}
 
 
-def mean_drift(setup: Setup, runs: Any) -> Told:
-    """What the flow says of every member's path, in the mean."""
-    layers = points(runs["run"])
-    members, saves = layers["W1"].shape[:2]
-    paths = [
-        [{n: p[m, i] for n, p in layers.items()} for i in range(saves - 1)] for m in range(members)
-    ]
-    told = np.asarray([steps_of(setup, path) for path in paths])
-    scale = (saves - 1) * common.learning_rate(setup) * pulls(setup, setup.params)
-    return along_paths("drift", told, scale)
-
-
-def moved(data: Any) -> np.ndarray:
-    """C at the end − C at the start, by member."""
-    found = charges(points(data))
-    return found[:, -1] - found[:, 0]
-
-
-def undecayed(setup: Setup, runs: Any) -> Told:
-    """The same, without weight decay."""
-    moves = Descent(common.learning_rate(setup), cases.BATCHES)
-    return mean_drift(setup.replace(dynamics=moves), runs)
+def left_out(share: Share) -> Predict:
+    """The drift with other weights of its terms."""
+    return lambda setup, run: predict_drift(setup, run, share)
 
 
 EQ7 = Theorem(
@@ -66,13 +83,26 @@ EQ7 = Theorem(
     r"In the mean SGD moves a charge by $\dot C = -4\gamma C + \kappa\,\mathrm{Tr}[\Sigma A] + "
     r"\eta\,\nabla L^\top A\nabla L$ with $\kappa = \eta/S$ (here for every hidden unit): what "
     r"has more noise grows.",
-    sgd(),
-    mean_drift,
-    lambda runs: {"drift": mean(moved(runs["run"]))},
-    CHANCE,
-    cases.pair,
-    [Control("there is no decay", lambda k: cases.pair(k, decay=LARGE_DECAY), undecayed)],
+    hypotheses=sgd(),
+    predict=predict_drift,
+    measure=lambda run: {"drift": paired(charges(points(run)))},
+    tolerance=EXACT,
+    instances=loud,
+    controls=[
+        Control("there is no decay", loud, left_out(NO_DECAY), formula=True),
+        Control(
+            "there is no momentum",
+            lambda key: loud(
+                key, dynamics=Descent(cases.LR, BATCHES, 0.5, weight_decay=cases.DECAY)
+            ),
+        ),
+    ],
     runs=short,
+    terms={
+        "decay": left_out(NO_DECAY),
+        "noise": left_out(NO_NOISE),
+        "the term of a finite step": left_out(NO_GD),
+    },
     nets=(TwoLayer,),
     given=("path",),
     problems=(Regression, Population),
@@ -83,100 +113,130 @@ EQ7 = Theorem(
             r"$\dot C = -4\gamma C + \sigma^2\mathrm{Tr}[\Sigma A]$ with $C = \theta^\top A\theta$ "
             r"and $\sigma^2 = \eta/2S$",
             r"$2\sigma^2 = \kappa$ in place of $\sigma^2$",
-            "numeric",
-            printed_7,
-            "Right for half the charge, or with the appendix's σ².",
+            "misprint",
+            evidence=printed_7,
+            quote="˙C(θt)=−4γC(θt)+σ2Tr[Σ(θt)A]=∶G(θt). (7)",
+            note="(5) with (6) gives it: the Hessian of C is 2A.",
+            predict=left_out(Share(noise=0.5)),
         ),
         Erratum(
             "Eq (9)",
             r"$4\gamma C = \sigma^2\mathrm{Tr}[\Sigma A]$ at equilibrium",
             r"$4\gamma C = \kappa\,\mathrm{Tr}[\Sigma A]$",
-            "numeric",
-            balance_9,
+            "misprint",
+            evidence=balance_9,
+            quote="4γC(θ∗)=σ2Tr[Σ(θ∗)A]. (9)",
+            predict=left_out(Share(noise=0.5)),
         ),
         Erratum(
-            "Sec. 4.3",
+            "Section 4.3",
             r"$-\gamma C + \eta\mathrm{Tr}[\Sigma A] = 0$ at equilibrium",
             r"$4\gamma C = \kappa\,\mathrm{Tr}[\Sigma A]$",
-            "numeric",
-            balance_43,
+            "misprint",
+            evidence=balance_43,
+            quote="the stationary point is reached when −γC(θ)+ηTr[Σ(θ)A]=0",
+            note="(7) has other factors.",
+            predict=left_out(Share(decay=0.25, noise=float(BATCHES.batch_size))),
         ),
         Erratum(
             "Eq (27), (31)",
             r"drift $+\nabla L$ and noise $\sqrt{\sigma^2\Sigma}$",
             r"drift $-\nabla L$; this $\sigma^2$ is $\kappa$, twice that of Eq (1)",
             "convention",
+            quote="where we have used µt=∇L,Gt=√ σ2Σ(θ)",
         ),
     ),
-    source=SOURCE,
+    paper=PAPER,
     title="the Noether flow of SGD",
     narrow=True,
 )
 
-CROWD, PARTS = 1024, 16
+CROWD = 4096
+PARTS = 8
 
 
-def methods(setup: Setup) -> dict[str, Any]:
-    """The time of one step: gradient flow, GD, and ensembles of SGD and of its equation."""
-    lr, gamma = common.learning_rate(setup), decay(setup)
-    ends = setup.replace(record=cases.PARAMS)
+def methods(setup: Setup) -> dict[str, Setup | Ensemble]:
+    """A few steps, and as much time: gradient flow, GD, and ensembles of SGD and its equation."""
+    lr = common.learning_rate(setup)
+    gamma = decay(setup)
+    parts = lr / PARTS * FEW
+    steps: dict[str, Any] = {"until": Until(steps=int(FEW[-1])), "save_at": FEW}
+    time: dict[str, Any] = {"until": Until(time=float(parts[-1])), "save_at": parts}
     still = Flow(rtol=1e-11, atol=1e-13, weight_decay=gamma)
-    fine = Diffusion(lr, setup.dynamics.noise, lr / PARTS, gamma)  # pyright: ignore[reportAttributeAccessIssue]
-    step: dict[str, Any] = {"until": Until(steps=1), "save_at": [0, 1], "record": cases.PARAMS}
-    time: dict[str, Any] = {**step, "until": Until(time=lr), "save_at": [0, lr]}
+    fine = Diffusion(lr, noise_of(setup), lr / PARTS, gamma)
+    kept = setup.replace(record=cases.PARAMS)
     return {
-        "GF": ends.replace(dynamics=still, **time),
-        "GD": ends.replace(dynamics=Descent(lr, weight_decay=gamma), **step),
-        "SGD": draws(setup, CROWD, **step),
-        "SDE": draws(setup, CROWD, dynamics=fine, **time),
+        "GF": kept.replace(dynamics=still, **time),
+        "GD": kept.replace(dynamics=Descent(lr, weight_decay=gamma), **steps),
+        "SGD": draws(kept, CROWD, **steps),
+        "SDE": draws(kept, CROWD, dynamics=fine, **time),
     }
 
 
-def table(setup: Setup) -> Told:
-    """The flow by each method at the start."""
-    lr, gamma, problem = common.learning_rate(setup), decay(setup), setup.problem
-    batch = common.minibatch(setup)
-    assert batch is not None
-    squares = mean_squares(problem, setup.params)
-    rows: dict[str, list[float]] = {"GF": [], "GD": [], "SGD": [], "SDE": []}
-    for (noise, theta), gradient in zip(spectra(problem, setup.params), squares, strict=True):
-        flows = flow_by_method(MU, noise, theta, gradient, lr, batch.batch_size, gamma)
-        for name, flow in flows.items():
-            # A step has (1 − 2ηγ)², exactly; the continuous ones have not.
-            step = 4 * lr * gamma**2 * flow.charge if name in ("GD", "SGD") else 0.0
-            rows[name].append(float(flow) + step)
-    top = pulls(setup, setup.params)
-    return Told(
-        {name: equals(np.asarray(row), scale=top) for name, row in rows.items()},
-        # The point of a continuous path moves while one step would take place.
-        expected={name: moved_in_a_step(setup) for name in ("GF", "SDE")},
-    )
+def told_table(setup: Setup, runs: Runs, of: Mapping[str, Share]) -> Told:
+    """The flow by each method, from the terms that it has; gradient flow in closed form."""
+    lr = common.learning_rate(setup)
+    dt = lr / PARTS
+    lasting = {"GF": dt, "GD": lr, "SGD": lr, "SDE": dt}
+    time = {name: step * float(FEW[-1]) for name, step in lasting.items()}
+    rows: dict[str, Claim] = {}
+    for name in ("GD", "SGD", "SDE"):
+        run = runs[name]
+        path = layers(run) if isinstance(run, xr.Dataset) else alone(run)
+        # The integrator's own step has a term of a finite step, as many times smaller.
+        found = terms(setup, *path, lasting[name], kappa(setup))
+        rows[name] = summed(found, of[name], time[name])
+    start = charges({name: np.asarray(p) for name, p in setup.params.items()})
+    faded = np.expm1(-4 * decay(setup) * of["GF"].decay * time["GF"]) / time["GF"]
+    scale = rows["GD"].scale
+    return Told({"GF": equals(faded * start, scale=scale), **rows})
 
 
-def moved_in_a_step(setup: Setup) -> float:
-    """How far a flow that is quadratic in the residual changes within the time of one step."""
-    problem: Any = setup.problem
-    spread = np.linalg.norm(np.asarray(problem.svd.s)) ** 2 / problem.n
-    weights = sum(float(np.sum(np.square(x))) for x in setup.params.values())
-    return 4 * common.learning_rate(setup) * float(spread) * weights
+def alone(run: Run | xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """One run as an ensemble of one member."""
+    assert isinstance(run, Run)
+    W1, W2 = (run.data[f"params_{name}"].values[None, :-1] for name in ("W1", "W2"))
+    return W1, W2
 
 
-def seen_table(runs: Any) -> dict[str, Any]:
-    """C after the step − C before it, over the step."""
-    lr = float(runs["GD"].setup.dynamics.lr)
-    found: dict[str, Any] = {}
-    for name in ("GF", "GD"):
-        first, last = (charges(p) for p in cases.path(runs[name].data))
-        found[name] = (last - first) / lr
-    for name in ("SGD", "SDE"):
-        found[name] = mean(moved(runs[name]) / lr)
-    return {name: measured(value) for name, value in found.items()}
+TABLE = {"GF": ONE, "GD": NO_NOISE, "SGD": ONE, "SDE": ONE}
 
 
-def all_alike(setup: Setup) -> Told:
+def predict_table(setup: Setup, runs: Runs) -> Told:
+    """The flow by each method."""
+    return told_table(setup, runs, TABLE)
+
+
+def measure_table(runs: Runs) -> Measurements:
+    """The change of C over the time."""
+    first = runs["GD"]
+    assert isinstance(first, Run)
+    lr = common.learning_rate(setup_of(first))
+    seen: dict[str, Measured] = {}
+    for name, run in runs.items():
+        time = float(FEW[-1]) * (lr / PARTS if name in ("GF", "SDE") else lr)
+        if isinstance(run, xr.Dataset):
+            seen[name] = paired(charges(points(run)), time)
+        else:
+            path = charges(points(run.data))
+            seen[name] = measured((path[-1] - path[0]) / time)
+    return seen
+
+
+def other(name: str, share: Share) -> Predict:
+    """The table with other terms in one row; that row alone."""
+
+    def predict(setup: Setup, runs: Runs) -> Told:
+        told = told_table(setup, runs, {**TABLE, name: share})
+        return Told({name: told.values[name]})
+
+    return predict
+
+
+def predict_all_alike(setup: Setup, runs: Runs) -> Told:
     """Every method with the flow of SGD."""
-    told = table(setup)
-    return Told(dict.fromkeys(told.values, told.values["SGD"]))
+    row = predict_table(setup, runs).values["SGD"]
+    return Told(dict.fromkeys(TABLE, row))
 
 
 REMARK44 = Theorem(
@@ -184,22 +244,35 @@ REMARK44 = Theorem(
     r"What moves a charge: gradient flow only $-4\gamma C$; GD adds $\eta\,\nabla L^\top "
     r"A\nabla L$; the stochastic differential equation adds $\kappa\,\mathrm{Tr}[\Sigma A]$; SGD "
     r"adds both.",
-    [
+    hypotheses=[
         constant_lr(),
         no_momentum(),
         minibatches(),
         kind("batches are drawn with replacement", lambda s: _replaced(s)),
     ],
-    table,
-    seen_table,
-    {"GF": 1e-9, "GD": 1e-9, "SGD": CHANCE, "SDE": CHANCE},
-    cases.pair,
-    [Control("each row has its own terms", cases.pair, all_alike)],
+    predict=predict_table,
+    measure=measure_table,
+    tolerance={"GF": 1e-8, "GD": 1e-8, "SGD": EXACT, "SDE": EXACT},
+    instances=loud,
+    controls=[Control("all move as SGD does", loud, predict_all_alike, formula=True)],
     runs=methods,
+    given=("path",),
+    terms={
+        "decay in GF": other("GF", NO_DECAY),
+        "decay in GD": other("GD", NO_DECAY),
+        "the step's term in GD": other("GD", Share(gd=0.0, noise=0.0)),
+        "its being without noise, GD": other("GD", ONE),
+        "decay in SGD": other("SGD", NO_DECAY),
+        "noise in SGD": other("SGD", NO_NOISE),
+        "the step's term in SGD": other("SGD", NO_GD),
+        "decay in the SDE": other("SDE", NO_DECAY),
+        "noise in the SDE": other("SDE", NO_NOISE),
+        "its being without a step's term, SDE": other("SDE", Share(gd=float(PARTS))),
+    },
     nets=(TwoLayer,),
     problems=(Regression,),
     dynamics=(Descent,),
-    source=SOURCE,
+    paper=PAPER,
     title="four methods, four flows",
     narrow=True,
     slow=True,

@@ -1,30 +1,43 @@
 """One input, one output: charges decay exactly by a factor a step, in a time that κ decides."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...nets import TwoLayer
-from ...noise import Minibatch
+from ...noise import Minibatch, Noise
 from ...numerics.host_rng import generator
 from ...observe import running
 from ...problems import Population
-from ...theory.symmetry import equilibration_time, rank_one_rate
-from .. import _shared_hypotheses as common
-from .._erratum import Erratum, Evidence
-from .._hypothesis import Hypothesis, kind
-from .._source import EQUILIBRIUM as SOURCE
-from .._theorem import Control, Ensemble, Theorem, Told
+from ...theory.symmetry import equilibration_time
+from ..prelude import (
+    Claims,
+    Control,
+    Ensemble,
+    Erratum,
+    Evidence,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Told,
+    Until,
+    common,
+    kind,
+    measured,
+)
 from . import _instances as cases
-from ._facts import kappa, misadjustment, no_momentum, sgd
-from ._measurements import APART, CHANCE, mean
+from ._facts import kappa, no_momentum, sgd
+from ._measurements import APART, EXACT, mean
+from ._paper import PAPER
 
-LR, MEMBERS, LONG = 0.01, 32, np.array([0, 1600])
+LR = 0.0025
+MEMBERS = 2048
+LONG = np.array([0, 3200])
 NET = TwoLayer(d=1, k=1, width=2)
-FRESH: Any = Minibatch(1)
+FRESH = Minibatch(1)
 
 
 def shrinking(problem, net, params, gradient, lr):
@@ -37,10 +50,11 @@ def shrinking(problem, net, params, gradient, lr):
 SHRUNK = {**cases.PARAMS, "shrunk": running(shrinking)}
 
 
-def scalar(key: int, noise: Any = FRESH, gamma: float = 0.0) -> Setup:
+def scalar(key: int, noise: Noise | None = FRESH, gamma: float = 0.0) -> Setup:
     """Two hidden units, at the minimum of fresh samples."""
     rng = generator(key, "equilibrium scalar")
-    U, W = rng.uniform(0.5, 1.0, size=2), np.array([0.4, -0.5])
+    U = rng.uniform(0.5, 1.0, size=2)
+    W = np.array([0.4, -0.5])
     return Setup(
         Population([[rng.uniform(0.8, 1.2)]], [[float(U @ W)]], [[1.0]]),
         NET,
@@ -58,15 +72,15 @@ def matrices(W1: np.ndarray, W2: np.ndarray) -> np.ndarray:
     return W2 @ np.swapaxes(W2, -1, -2) - np.swapaxes(W1, -1, -2) @ W1
 
 
-def shrunk(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_shrunk(setup: Setup, run: Run) -> Claims:
     """M times the product of 1 − lr²g²."""
-    factors = np.exp(runs["run"].data["shrunk"].values)
+    factors = np.exp(run.data["shrunk"].values)
     return {"matrix": factors[:, None, None] * matrices(setup.params["W1"], setup.params["W2"])}
 
 
-def seen_matrices(runs: Any) -> dict[str, Any]:
+def measure_shrunk(run: Run) -> Measurements:
     """M at every save."""
-    data = runs["run"].data
+    data = run.data
     return {"matrix": matrices(data["params_W1"].values, data["params_W2"].values)}
 
 
@@ -76,14 +90,22 @@ def of_scalars() -> list[Hypothesis]:
     return [one, common.no_decay(), no_momentum()]
 
 
-def printed_rank_one(key: int) -> Evidence:
-    """The rate −Var[r] against κ Var[dl/dv], mean over all batches."""
-    problem, rate = cases.data(key, d=1, k=1), cases.LR / cases.S
-    U, W = cases.layers(cases.start(key, {"W1": (1, 2), "W2": (2, 1)}, 0.6, 0.6))
-    R = problem.X * float((U @ W)[0, 0]) - problem.labels
-    truth = rate * float(np.var(2 * R * problem.X))
-    right = rank_one_rate(problem, U, W, rate)
-    return Evidence(abs(rate * float(np.var(R)) / truth - 1), abs(right / truth - 1))
+def signs(key: int) -> Evidence:
+    """U = (a, −b) with W = ±U after 500 steps: do U_1 and U_2 have one sign, do U_1W_1 and U_2W_2?
+
+    1 for no and 0 for yes. It is where the charges are zero, and SGD keeps them so.
+    """
+    problem = cases.data(key, d=1, k=1)
+    x = np.ravel(problem.X)
+    y = np.ravel(problem.labels)
+    v = float(np.ravel(problem.min_norm)[0])
+    rng = generator(key, "equilibrium signs")
+    U = np.sqrt(abs(v)) * np.array([0.8, -0.6])
+    W = np.sign(v) * U
+    for i in rng.integers(len(x), size=500):
+        g = 2 * (float(U @ W) * x[i] - y[i]) * x[i]
+        U, W = U - LR * g * W, W - LR * g * U
+    return Evidence(float(U[0] * U[1] <= 0), float(U[0] * W[0] * U[1] * W[1] <= 0))
 
 
 RANK_ONE = Theorem(
@@ -91,84 +113,124 @@ RANK_ONE = Theorem(
     r"With one input and one output every step multiplies $M = U^\top U-WW^\top$ by $1-\eta^2g^2$, "
     r"$g$ the batch's gradient in $v = UW$: it decays at the rate $4\kappa\,\mathrm{Var}[rx]$, to "
     r"$W = \pm U^\top$, where all $U_iW_i$ have one sign.",
-    of_scalars(),
-    shrunk,
-    seen_matrices,
-    1e-10,
-    scalar,
-    [Control("there is no weight decay", lambda key: scalar(key, gamma=0.05))],
+    hypotheses=of_scalars(),
+    predict=predict_shrunk,
+    measure=measure_shrunk,
+    tolerance=1e-10,
+    instances=scalar,
+    controls=[Control("there is no weight decay", lambda key: scalar(key, gamma=0.05))],
     nets=(TwoLayer,),
     needs=SHRUNK,
     given=("gradients",),
     dynamics=(Descent,),
     errata=(
         Erratum(
-            "Sec. 5.1, rank-1 case",
-            r"$\dot C_B = -\mathrm{Var}[r]C_B$",
-            r"$\dot C_B = -4\kappa\mathrm{Var}[rx]C_B$",
-            "numeric",
-            printed_rank_one,
+            "Section 5.1, one input and one output",
+            "$C_B = W_kW_l-U_kU_l$",
+            "$C_B = 2(U_kU_l-W_kW_l)$, by its definition above",
+            "misprint",
+            quote="we obtain that CB(θ)=WkWl−UkUl",
         ),
         Erratum(
-            "Sec. 5.1, rank-1 case",
-            r"$C_B = W_kW_l-U_kU_l$, and $\sign(U_i) = \sign(U_j)$ in the end",
-            r"$C_B = 2(U_kU_l-W_kW_l)$; it is $\sign(U_iW_i)$ that agrees",
-            "convention",
+            "Section 5.1, one input and one output, the end",
+            "in the end $U_i$ and $U_j$ have the same sign",
+            r"$U_iW_i$ and $U_jW_j$ have: $W_kW_l \to U_kU_l$ fixes $W$ up to a sign",
+            "false",
+            evidence=signs,
+            quote="all neurons output the same sign ( sgn(Ui)=sgn(Uj)) at an exponential rate",
         ),
     ),
-    source=SOURCE,
+    paper=PAPER,
     title="one input, one output: exponential balance",
 )
 
 
 def two_rates(setup: Setup) -> Ensemble:
-    """The same at lr and at twice lr."""
-    moves: Any = setup.dynamics
+    """The same at lr, at half and at twice."""
+    moves = setup.dynamics
+    assert isinstance(moves, Descent)
 
     def build(factor: float, member: int) -> Setup:
         faster = Descent(factor * float(moves.lr), moves.noise)
         return setup.replace(dynamics=faster, key=setup.key * APART + member)
 
-    return Ensemble(build, {"factor": [1.0, 2.0], "member": range(MEMBERS)})
+    return Ensemble(build, {"factor": [0.5, 1.0, 2.0], "member": range(MEMBERS)})
 
 
-def per_step(setup: Setup) -> Told:
+def predict_per_step(setup: Setup) -> Told:
     """The learning rate over the time to equilibrium."""
-    problem: Any = setup.problem
-    rates = [
-        f * common.learning_rate(setup) / equilibration_time(*_moments(problem), f * kappa(setup))
-        for f in (1, 2)
+    problem = common.population(setup)
+    lr = common.learning_rate(setup)
+    times = [
+        equilibration_time(problem.sigma_x, problem.sigma_eps, f * kappa(setup)) for f in (1, 2)
     ]
-    # Fluctuations e of UW add 3E[e²]φ² to E[(ex − ε)²x²] = σ²φ, at the larger step twice as much.
-    return Told({"rate": np.asarray(rates)}, expected={"rate": 6 * misadjustment(setup)})
+    rates = [f * lr / time for f, time in zip((1, 2), times, strict=True)]
+    return Told({"rate": np.asarray(rates) / lr**2})
 
 
-def _moments(problem: Any) -> tuple[np.ndarray, np.ndarray]:
-    return problem.sigma_x, problem.sigma_eps
+def predict_as_printed(setup: Setup) -> Told:
+    """A time that is proportional to κ: at twice the step size a quarter of the rate."""
+    rates = np.array(predict_per_step(setup).values["rate"])
+    return Told({"rate": np.array([rates[0], rates[0] / 2])})
 
 
-def seen_per_step(runs: Any) -> dict[str, Any]:
-    """−ln|M| per step, with its standard error."""
-    data = runs["run"]
+def measure_per_step(run: xr.Dataset) -> Measurements:
+    """−ln|M| per step and lr², at lr and at twice lr.
+
+    Fluctuations of UW, of the order of κ, add to the noise of the labels. A step and half of it
+    tell that order, and it is taken off.
+    """
+    data = run
     M = matrices(data["params_W1"].values, data["params_W2"].values)
-    size, steps = np.log(np.linalg.norm(M, axis=(-2, -1))), np.ravel(data["step"].values)[-1]
-    return {"rate": mean((size[..., 0] - size[..., -1]).T / steps)}
+    size = np.log(np.linalg.norm(M, axis=(-2, -1)))
+    steps = np.ravel(data["step"].values)[-1]
+    each = (size[..., 0] - size[..., -1]) / steps / (LR * np.array([[0.5], [1.0], [2.0]])) ** 2
+    rates = mean(each.T)
+    assert rates.standard_error is not None
+    error = np.hypot(2 * rates.standard_error[:2], rates.standard_error[1:])
+    value = 2 * rates.value[:2] - rates.value[1:]
+    return {"rate": measured(value * np.array([1.0, 4.0]), standard_error=error * [1.0, 4.0])}
 
 
 def printed_time(key: int) -> Evidence:
-    """The ratio of the times at 2κ and κ: printed 2, from the rates ½; mean squares by hand."""
+    """The ratio of the times at 2κ and κ, printed 2, against SGD by hand: batches of 1 and 2."""
     problem = cases.data(key, d=1, k=1)
+    x = np.ravel(problem.X)
+    y = np.ravel(problem.labels)
     v = float(np.ravel(problem.min_norm)[0])
-    square = np.mean((2 * (v * problem.X - problem.labels) * problem.X) ** 2)
-    truth = (0.02 * square) / (0.04 * square)
-    rates = [rank_one_rate(problem, [[1.0]], [[v]], k) for k in (0.02, 0.04)]
-    return Evidence(abs(2 / truth - 1), abs(rates[0] / rates[1] / truth - 1))
+    rng = generator(key, "equilibrium printed time")
+    many = 1000
+    steps = 400
+    lr = 0.005
+    fallen = []
+    for batch in (1, 2):
+        U = np.tile([1.0, 0.6], (many, 1))
+        W = v / 1.36 * U + [-0.3, 0.5]  # U·W = v: at the minimum
+        before = _unbalance(U, W)
+        for _ in range(steps):
+            i = rng.integers(len(x), size=(many, batch))
+            g = 2 * np.mean((np.sum(U * W, axis=1)[:, None] * x[i] - y[i]) * x[i], axis=1)
+            U, W = U - lr * g[:, None] * W, W - lr * g[:, None] * U
+        fallen.append(before - _unbalance(U, W))
+    large, small = (float(np.mean(f)) for f in fallen)
+    doubt = np.hypot(*(np.std(f) / np.mean(f) / np.sqrt(many) for f in fallen))
+    truth = small / large
+    # Fluctuations of UW add a part of order lr to the noise.
+    wrong = abs(2 / truth - 1)
+    right = abs(0.5 / truth - 1)
+    return Evidence(wrong, right, uncertainty=2 / truth * float(doubt), tolerance=0.1)
+
+
+def _unbalance(U: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Ln |UᵀU − WWᵀ| of every path."""
+    M = U[:, :, None] * U[:, None, :] - W[:, :, None] * W[:, None, :]
+    return np.log(np.linalg.norm(M, axis=(1, 2)))
 
 
 def off(setup: Setup) -> float:
     """How far UW is from the teacher, relative."""
     U, W = cases.layers(setup.params)
-    problem: Any = setup.problem
+    problem = common.population(setup)
     return float(np.linalg.norm(U @ W - problem.V)) / max(1e-300, float(np.linalg.norm(problem.V)))
 
 
@@ -177,16 +239,16 @@ TIMES = Theorem(
     r"After the loss, the charges: they take a time $t = 1/(4\kappa\,\mathrm{Tr}"
     r"\Sigma_\varepsilon\,\varphi_{\min})$, inversely proportional to $\kappa = \eta/S$; twice the "
     r"step size halves it.",
-    [*of_scalars(), *sgd(), Hypothesis("the start is a minimum", off, 1e-8)],
-    per_step,
-    seen_per_step,
-    CHANCE,
-    scalar,
-    [
+    hypotheses=[*of_scalars(), *sgd(), Hypothesis("the start is a minimum", off, 1e-8)],
+    predict=predict_per_step,
+    measure=measure_per_step,
+    tolerance=2 * EXACT,
+    instances=scalar,
+    controls=[
         Control(
             "the noise is that of minibatches",
             lambda key: scalar(key, None),
-            lambda s: per_step(scalar(s.key)),
+            lambda s: predict_per_step(scalar(s.key)),
         )
     ],
     runs=two_rates,
@@ -196,14 +258,17 @@ TIMES = Theorem(
     dynamics=(Descent,),
     errata=(
         Erratum(
-            "Sec. 4.2, time scales",
+            "Section 4.2, time scales",
             r"$t_{equi} \propto \sigma^2$",
             r"$t_{equi} \propto 1/\sigma^2 = 2S/\eta$",
-            "numeric",
-            printed_time,
+            "false",
+            evidence=printed_time,
+            quote="termis of order 1, whereas tequiis proportional to σ2= η/(2S)",
+            note="The sentence after it has it the other way round.",
+            predict=predict_as_printed,
         ),
     ),
-    source=SOURCE,
+    paper=PAPER,
     title="time to equilibrium",
     slow=True,
 )

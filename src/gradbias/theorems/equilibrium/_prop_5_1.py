@@ -1,49 +1,56 @@
 """Matrix factorisation y = UWx: the flow of UᵀU − WWᵀ, and where it stops."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ...dynamics import Descent
 from ...nets import TwoLayer
 from ...noise import Isotropic
 from ...numerics.host_rng import generator
 from ...problems import Population, Regression
 from ...theory.symmetry import factorisation_equilibrium, factorisation_flow, factorisation_residual
-from .. import _shared_hypotheses as common
-from .._claims import equals
-from .._erratum import Erratum, Evidence
-from .._hypothesis import kind
-from .._source import EQUILIBRIUM as SOURCE
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Evidence,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    common,
+    equals,
+    kind,
+    setup_of,
+)
 from . import _instances as cases
 from ._errata import gradients, mean_step
 from ._facts import decay, kappa, sgd
 from ._facts_units import charges, pulls
+from ._paper import PAPER
 
 KAPPA = cases.LR / cases.S
 
 
-def told_flow(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_flow(setup: Setup, run: Run) -> Claims:
     """d(UᵀU − WWᵀ)/dt at saves."""
     rates = kappa(setup), decay(setup), common.learning_rate(setup)
-    path = cases.some(cases.path(runs["run"].data))
-    found = [factorisation_flow(setup.problem, *cases.layers(p), *rates) for p in path]
-    return {"flow": np.asarray(found)}
+    path = cases.some(cases.path(run.data))
+    flows = [factorisation_flow(setup.problem, *cases.layers(p), *rates) for p in path]
+    return {"flow": np.asarray(flows)}
 
 
-def seen_flow(runs: Any) -> dict[str, Any]:
+def measure_flow(run: Run) -> Measurements:
     """The same from gradients by autodiff; the engine's charge has the other sign."""
-    setup = runs["run"].setup
-    path = cases.some(cases.path(runs["run"].data))
+    setup = setup_of(run)
+    path = cases.some(cases.path(run.data))
     flows = [cases.here(setup, p)["W1-W2"].total for p in path]
     return {"flow": -np.asarray(flows)}
 
 
 def first_unit(key: int) -> tuple[float, float]:
     """The noise's part of a step of the first unit's charge: over all batches, and by theory."""
-    problem, params = cases.data(key), cases.pair(key).params
+    problem = cases.data(key)
+    params = cases.pair(key).params
     truth = float(mean_step(problem, params, cases.LR, 0.0).noise[0])
     flow = factorisation_flow(problem, *cases.layers(params), KAPPA)[0, 0]
     return truth, -cases.LR * float(flow)
@@ -71,12 +78,12 @@ PROP51 = Theorem(
     r"and the "
     r"term of a finite step, with $\Gamma_W = E[\|r\|^2xx^\top] - G^\top G$, "
     r"$\Gamma_U = E[\|x\|^2rr^\top] - GG^\top$, $G = E[rx^\top]$.",
-    sgd(),
-    told_flow,
-    seen_flow,
-    1e-10,
-    cases.pair,
-    [
+    hypotheses=sgd(),
+    predict=predict_flow,
+    measure=measure_flow,
+    tolerance=1e-10,
+    instances=cases.pair,
+    controls=[
         Control(
             "the noise is that of minibatches",
             lambda key: cases.pair(key, noise=Isotropic(0.5)),
@@ -89,22 +96,26 @@ PROP51 = Theorem(
     dynamics=(Descent,),
     errata=(
         Erratum(
-            "Prop. 5.1",
+            "Proposition 5.1",
             r"$\dot C_B = "
             r"\sigma^2(\sum_i\mathrm{Tr}[\Sigma_{u_i}B]-\sum_j\mathrm{Tr}[\Sigma_{w_j}B])$",
             r"$\kappa = 2\sigma^2$ in front: the Hessian of $C_B$ is $2B$",
-            "numeric",
-            half,
+            "misprint",
+            evidence=half,
+            quote="˙CB(θt)=σ2⎛ ⎝d2 ∑ i=1Tr[Σ˜ui(θt)B]",
+            note="App. B.4 takes B for the Hessian, too; (5) has it right.",
         ),
         Erratum(
-            "Eq (12)",
+            "Theorem 5.2, Γ below (13)",
             r"$\Gamma_W = E[\|r\|^2xx^\top]$, $\Gamma_U = E[\|x\|^2rr^\top]$",
             r"less $G^\top G$ and $GG^\top$; the same only where the gradient is 0",
-            "numeric",
-            uncentred,
+            "false",
+            evidence=uncentred,
+            quote="where ΓW=E[∥r∥2xx⊺]+2γI,ΓU=E[∥x∥2rr⊺]+2γI.",
+            note="Section 3 defines noise by its centred covariance.",
         ),
     ),
-    source=SOURCE,
+    paper=PAPER,
     title="the flow of a factorisation's charges",
     narrow=True,
 )
@@ -118,19 +129,20 @@ def target(key: int) -> np.ndarray:
 def resting(key: int, correct: bool = True) -> Setup:
     """A start at the equilibrium of some V, or at the printed one."""
     rates = (KAPPA, cases.DECAY) if correct else (1.0, 2 * cases.DECAY)
-    found = factorisation_equilibrium(cases.data(key), cases.H, target(key), *rates)
-    return cases.pair(key, params=cases.rows(*found))
+    factors = factorisation_equilibrium(cases.data(key), cases.H, target(key), *rates)
+    return cases.pair(key, params=cases.rows(*factors))
 
 
-def rests(setup: Setup) -> dict[str, Any]:
+def predict_rests(setup: Setup) -> Claims:
     """No flow, and what the factors make."""
     h = len(cases.layers(setup.params)[1])
     return {"flow": equals(np.zeros((h, h)), scale=pulls(setup, setup.params))}
 
 
-def seen_rests(runs: Any) -> dict[str, Any]:
+def measure_rests(run: Run) -> Measurements:
     """The flow of all charges at the start, without the term of a finite step."""
-    setup, first = runs["run"].setup, cases.path(runs["run"].data)[0]
+    setup = setup_of(run)
+    first = cases.path(run.data)[0]
     return {"flow": cases.here(setup, first, include_gd=False)["W1-W2"].total}
 
 
@@ -142,18 +154,18 @@ def balance(setup: Setup) -> float:
 
 def printed_52(key: int) -> Evidence:
     """The residual of the flow, by gradients of samples, at the printed and at the corrected Γ."""
-    found = []
+    residuals = []
     for correct in (False, True):
         setup = resting(key, correct)
         U, W = cases.layers(setup.params)
-        each = gradients(setup.problem, setup.params)
+        each = gradients(common.regression(setup), setup.params)
         a, b = (g - g.mean(axis=0) for g in (each["W2"], each["W1"]))
         noise_U = np.einsum("nik,njk->ij", a, a) / len(a)
         noise_W = np.einsum("nij,nik->jk", b, b) / len(b)
         left = KAPPA * noise_U + 4 * cases.DECAY * W @ W.T
         right = KAPPA * noise_W + 4 * cases.DECAY * U.T @ U
-        found.append(float(np.linalg.norm(left - right) / np.linalg.norm(left)))
-    return Evidence(*found)
+        residuals.append(float(np.linalg.norm(left - right) / np.linalg.norm(left)))
+    return Evidence(*residuals)
 
 
 THM52 = Theorem(
@@ -162,30 +174,31 @@ THM52 = Theorem(
     r"$\Gamma = \kappa\Gamma^{centred}+\gamma I$. Every $V$ has one, "
     r"$U = \Gamma_U^{-1/2}L\sqrt{S}F$, $W = F^\top\sqrt{S}R^\top\Gamma_W^{-1/2}$ with "
     r"$\Gamma_U^{1/2}V\Gamma_W^{1/2} = LSR^\top$, unique up to the frame $F$.",
-    [
+    hypotheses=[
         *sgd(),
         kind("the start is at equilibrium", lambda s: balance(s) < 1e-8),
     ],
-    rests,
-    seen_rests,
-    1e-10,
-    resting,
-    [Control("Γ has γS/η, not 2γ", lambda key: resting(key, False))],
+    predict=predict_rests,
+    measure=measure_rests,
+    tolerance=1e-10,
+    instances=resting,
+    controls=[Control("Γ has γS/η, not 2γ", lambda key: resting(key, False))],
     nets=(TwoLayer,),
     needs=cases.PARAMS,
     problems=(Regression, Population),
     dynamics=(Descent,),
     errata=(
         Erratum(
-            "Thm 5.2, Eq (13)",
+            "Theorem 5.2, below (13)",
             r"$\Gamma = E[\cdot]+2\gamma I$",
             r"$\Gamma = E[\cdot]+(\gamma S/\eta)I$, centred",
-            "numeric",
-            printed_52,
-            "The proof's ηΣ' + γI is right for S = 1 only.",
+            "misprint",
+            evidence=printed_52,
+            quote="where ΓW=E[∥r∥2xx⊺]+2γI,ΓU=E[∥x∥2rr⊺]+2γI.",
+            note="The proof's ηΣ' + γI is right for S = 1 only.",
         ),
     ),
-    source=SOURCE,
+    paper=PAPER,
     title="noise equilibrium of a factorisation",
     narrow=True,
 )

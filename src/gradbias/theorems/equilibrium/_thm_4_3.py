@@ -1,15 +1,20 @@
 """Theorem 4.3: on every orbit one equilibrium, towards which the charge is driven."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ...theory.symmetry import fixed_point, orbit_flow
-from .._claims import at_least, at_most, equals
-from .._erratum import Erratum
+from ..prelude import Claims, Erratum, Measurements, Run, Setup, at_least, at_most, equals, setup_of
+from . import _instances as cases
 from ._facts import decay, kappa
-from ._facts_orbit import all_moved, closed_stars, flows_at, moved, points, seen_spectra, theorem
+from ._facts_orbit import (
+    all_moved,
+    closed_stars,
+    flows_at,
+    measured_spectra,
+    moved,
+    points,
+    theorem,
+)
 from ._facts_units import MU, Spectra, spectra
 
 GRID = np.linspace(-1.5, 1.5, 7)
@@ -17,23 +22,24 @@ AWAY = np.array([-1.0, -0.1, -0.01, 0.01, 0.1, 1.0])
 SMALL = 1e-4
 
 
-def falls(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_falls(setup: Setup, run: Run) -> Claims:
     """G on a grid of λ from the last point, for the first unit; and that it falls."""
-    sigma2, theta2 = spectra(setup.problem, points(runs)[-1])[0]
+    sigma2, theta2 = spectra(setup.problem, points(run)[-1])[0]
     flow = np.asarray(orbit_flow(GRID, MU, sigma2, theta2, kappa(setup), decay(setup)))
     top = float(np.max(np.abs(flow)))
     return {"flow": equals(flow, scale=np.abs(flow)), "fall": at_most(np.zeros(len(GRID) - 1), top)}
 
 
-def seen_orbit(runs: Any, grid: np.ndarray) -> np.ndarray:
+def measured_flows(run: Run, grid: np.ndarray) -> np.ndarray:
     """G at moved points, from gradients."""
-    setup, last = runs["run"].setup, points(runs)[-1]
+    setup = setup_of(run)
+    last = points(run)[-1]
     return np.array([flows_at(setup, moved(last, 0, lam))[0] for lam in grid])
 
 
-def seen_falls(runs: Any) -> dict[str, Any]:
+def measure_falls(run: Run) -> Measurements:
     """G at moved points, and its differences."""
-    flow = seen_orbit(runs, GRID)
+    flow = measured_flows(run, GRID)
     return {"flow": flow, "fall": np.diff(flow)}
 
 
@@ -44,15 +50,17 @@ THM431 = theorem(
     r"\kappa\sum_i\mu_ie^{-2\lambda\mu_i}\sigma_i^2$ with $\sigma_i^2$ the noise along the "
     r"eigenvectors of $A$, and it falls with $\lambda$.",
     "the drift falls along the orbit",
-    falls,
-    seen_falls,
+    predict_falls,
+    measure_falls,
     errata=(
         Erratum(
-            "Thm 4.3 and its proof",
-            r"$(n_i^\top\theta_i)^2$ squared again; eigenvalues $a e^{\lambda a}$; $I_1$ "
-            r"increasing",
-            r"$(n_i^\top\theta)^2$ once; $a e^{2\lambda a}$; $I_1$ decreasing",
-            "convention",
+            "Theorem 4.3, proof",
+            r"$I_1$ strictly increasing, from $+\infty$ to 0; eigenvalues $a e^{\lambda "
+            r"a}$; $(n_i^\top\theta_i)^2$, and that squared",
+            r"$I_1$ decreasing; $a e^{2\lambda a}$; $(n_i^\top\theta)^2$ once",
+            "misprint",
+            quote="I1is either a zero function or strictly monotonically increasing function "
+            "with I1(−∞)=+∞, I1(+∞)=0",
         ),
     ),
 )
@@ -63,22 +71,23 @@ def stars(setup: Setup, units: Spectra) -> list[float]:
     return [float(fixed_point(MU, s, t, kappa(setup), decay(setup))) for s, t in units]
 
 
-def rests(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_rests(setup: Setup, run: Run) -> Claims:
     """No drift at e^{λ*A}θ, for any unit at the first and the last point."""
-    count = sum(len(spectra(setup.problem, p)) for p in points(runs))
+    count = sum(len(spectra(setup.problem, p)) for p in points(run))
     return {"flow": equals(np.zeros(count), scale=1.0)}
 
 
-def seen_rests(runs: Any) -> dict[str, Any]:
+def measure_rests(run: Run) -> Measurements:
     """The drift at the predicted equilibria over that of either pull alone."""
-    setup, found = runs["run"].setup, []
-    for p in points(runs):
+    setup = setup_of(run)
+    ratios = []
+    for p in points(run):
         there = all_moved(p, np.array(stars(setup, spectra(setup.problem, p))))
         pulls = [
-            kappa(setup) * s[0] + 4 * decay(setup) * t[1] for s, t in seen_spectra(setup, there)
+            kappa(setup) * s[0] + 4 * decay(setup) * t[1] for s, t in measured_spectra(setup, there)
         ]
-        found.append(flows_at(setup, there) / pulls)
-    return {"flow": np.concatenate(found)}
+        ratios.append(flows_at(setup, there) / pulls)
+    return {"flow": np.concatenate(ratios)}
 
 
 THM432 = theorem(
@@ -87,27 +96,28 @@ THM432 = theorem(
     r"spectrum of $\pm1$ at $\lambda^* = \frac{1}{4}\ln\frac{\kappa a+4\gamma\|\theta_-\|^2}"
     r"{\kappa b+4\gamma\|\theta_+\|^2}$; without noise on one side it is at infinity.",
     "an equilibrium on every orbit",
-    rests,
-    seen_rests,
+    predict_rests,
+    measure_rests,
 )
 
 
-def signs(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_signs(setup: Setup, run: Run) -> Claims:
     """The drift points to λ*, where the noise is least."""
     return {"sign": -np.sign(AWAY), "potential": at_least(np.zeros(len(AWAY)), scale=1.0)}
 
 
-def seen_signs(runs: Any) -> dict[str, Any]:
+def measure_signs(run: Run) -> Measurements:
     """The sign of the drift on both sides, and the noise beyond that of the equilibrium."""
-    setup, last = runs["run"].setup, points(runs)[-1]
+    setup = setup_of(run)
+    last = points(run)[-1]
     lam = stars(setup, spectra(setup.problem, last))[0]
 
     def potential(at: float) -> float:
-        s, t = seen_spectra(setup, moved(last, 0, at))[0]
+        s, t = measured_spectra(setup, moved(last, 0, at))[0]
         return float(kappa(setup) * s.sum() + 4 * decay(setup) * t.sum())
 
     above = [potential(lam + x) / potential(lam) - 1 for x in AWAY]
-    return {"sign": np.sign(seen_orbit(runs, lam + AWAY)), "potential": np.asarray(above)}
+    return {"sign": np.sign(measured_flows(run, lam + AWAY)), "potential": np.asarray(above)}
 
 
 THM433 = theorem(
@@ -116,14 +126,14 @@ THM433 = theorem(
     r"point of the orbit with the least $\kappa\,\mathrm{Tr}\Sigma + 4\gamma\|\theta\|^2$, whose "
     r"slope is $-2G$.",
     "one equilibrium, of least noise",
-    signs,
-    seen_signs,
+    predict_signs,
+    measure_signs,
 )
 
 
-def small(setup: Setup, params: Any) -> float:
+def small_move(setup: Setup, params: cases.Params) -> float:
     """A move that changes no noise by more than a little of itself, however small it is."""
-    problem: Any = setup.problem
+    problem = setup.problem
     losses = [float(problem.net_loss(setup.net, p)) for p in (params, setup.params)]
     size = SMALL * min(1.0, (losses[0] / losses[1]) ** 0.5) if losses[1] > 0 else SMALL
     here, there = (np.array(spectra(problem, p)) for p in (params, either_side(params, size)[0]))
@@ -131,7 +141,7 @@ def small(setup: Setup, params: Any) -> float:
     return size * min(1.0, SMALL / change)
 
 
-def either_side(params: Any, size: float) -> list[dict[str, np.ndarray]]:
+def either_side(params: cases.Params, size: float) -> list[dict[str, np.ndarray]]:
     """The point moved a little, both ways, in a direction that no symmetry knows.
 
     Every unit moves by its own size.
@@ -144,27 +154,28 @@ def either_side(params: Any, size: float) -> list[dict[str, np.ndarray]]:
     return [{n: params[n] + e * size * way[n] for n in params} for e in (1, -1)]
 
 
-def slopes(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_slopes(setup: Setup, run: Run) -> Claims:
     """dλ*/dθ in that direction, by the implicit function theorem."""
-    found = []
-    for p in points(runs):
-        size = small(setup, p)
+    slopes = []
+    for p in points(run):
+        size = small_move(setup, p)
         ends = [spectra(setup.problem, q) for q in either_side(p, size)]
         for j, (s, t) in enumerate(spectra(setup.problem, p)):
             star = fixed_point(MU, s, t, kappa(setup), decay(setup))
             ds, dt = ((a - b) / (2 * size) for a, b in zip(ends[0][j], ends[1][j], strict=True))
-            found.append(float(star.d_sigma2 @ ds + star.d_theta2 @ dt))
-    return {"slope": np.asarray(found)}
+            slopes.append(float(star.d_sigma2 @ ds + star.d_theta2 @ dt))
+    return {"slope": np.asarray(slopes)}
 
 
-def seen_slopes(runs: Any) -> dict[str, Any]:
+def measure_slopes(run: Run) -> Measurements:
     """Differences of λ* itself, from the noise of the run at both moved points."""
-    setup, found = runs["run"].setup, []
-    for p in points(runs):
-        size = small(setup, p)
-        ends = [closed_stars(setup, seen_spectra(setup, q)) for q in either_side(p, size)]
-        found.append((ends[0] - ends[1]) / (2 * size))
-    return {"slope": np.concatenate(found)}
+    setup = setup_of(run)
+    slopes = []
+    for p in points(run):
+        size = small_move(setup, p)
+        ends = [closed_stars(setup, measured_spectra(setup, q)) for q in either_side(p, size)]
+        slopes.append((ends[0] - ends[1]) / (2 * size))
+    return {"slope": np.concatenate(slopes)}
 
 
 THM434 = theorem(
@@ -173,8 +184,8 @@ THM434 = theorem(
     r"-\partial_\theta G\cdot d\theta/\partial_\lambda G$: a small move of $\theta$ moves the "
     r"equilibrium little.",
     "the equilibrium moves smoothly",
-    slopes,
-    seen_slopes,
+    predict_slopes,
+    measure_slopes,
     1e-6,
 )
 

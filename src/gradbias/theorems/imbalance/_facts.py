@@ -1,29 +1,18 @@
 """What the theorems ask of a setup, and the coordinates in which they read a run."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..._engine.setup import Setup
 from ...dynamics import Descent, Flow
-from ...nets import TwoLayer
 from ...problems import Population, Regression
-from ...theory.imbalance import certificate, growth_bound, rate_ceiling, split
-from .. import _shared_hypotheses as common
-from .._hypothesis import Hypothesis, kind
-from .._per_setup import fact
-from .._source import IMBALANCE
-from . import _instances as cases
+from ...theory.imbalance import Certificate, certificate, growth_bound, rate_ceiling, split
+from ..prelude import Hypothesis, Measurements, Run, Setup, common, fact, kind, limit, setup_of
 
 # What every theorem of the paper is about, and what it reads from a run.
-ABOUT: dict[str, Any] = {
-    "nets": (TwoLayer,),
-    "problems": (Regression, Population),
-    "needs": cases.RECORD,
-    "source": IMBALANCE,
-    "narrow": True,
-}
 BOTH = (Flow, Descent)
 FLOOR = 1e-18  # of the loss at the start: what an integrator in double precision leaves
 USEFUL = 0.5
@@ -64,15 +53,17 @@ def _t(matrices: np.ndarray) -> np.ndarray:
     return np.swapaxes(matrices, -1, -2)
 
 
-def layers(problem: Any, W1: Any, W2: Any) -> Layers:
+def layers(problem: Regression | Population, W1: ArrayLike, W2: ArrayLike) -> Layers:
     """W1 (…, D, h) and W2 (…, h, m) in the coordinates of a problem."""
     parts = split(problem)
-    first, second = np.asarray(W1), np.asarray(W2)
+    first = np.asarray(W1)
+    second = np.asarray(W2)
     return Layers(parts.Phi1.T @ first, parts.Phi2.T @ first, _t(second))
 
 
-def problem_of(setup: Setup) -> Any:
-    """The problem, known to be quadratic."""
+def problem_of(setup: Setup) -> Regression | Population:
+    """The problem, of one of the kinds that the paper is about."""
+    assert isinstance(setup.problem, (Regression, Population))
     return setup.problem
 
 
@@ -85,7 +76,7 @@ def on_the_way(setup: Setup) -> float:
 @fact
 def start(setup: Setup) -> Layers:
     """The layers at the start."""
-    return layers(setup.problem, setup.params["W1"], setup.params["W2"])
+    return layers(problem_of(setup), setup.params["W1"], setup.params["W2"])
 
 
 @fact
@@ -101,30 +92,35 @@ def compressed(setup: Setup, now: Layers) -> Layers:
     return Layers(*(x @ Q for x in now))
 
 
-def end(run: Any) -> Layers:
+def end(run: Run) -> Layers:
     """The layers at the end of a run."""
-    return layers(run.setup.problem, run.final["W1"], run.final["W2"])
+    return layers(problem_of(setup_of(run)), run.final["W1"], run.final["W2"])
 
 
-def reached(run: Any) -> np.ndarray:
+def measure_end(run: Run) -> Measurements:
+    """The predictor at the end of a run."""
+    return {"theta": limit(run)}
+
+
+def reached(run: Run) -> np.ndarray:
     """Which saves there are: rows after a stop of descent are not numbers."""
     return np.isfinite(run.data["loss"].values)
 
 
-def path(run: Any) -> Layers:
+def path(run: Run) -> Layers:
     """The layers at every save."""
     return _recorded(run, "params")
 
 
-def pulls(run: Any) -> Layers:
+def pulls(run: Run) -> Layers:
     """The gradient of the loss at every save, in the same coordinates."""
     return _recorded(run, "pull")
 
 
-def _recorded(run: Any, name: str) -> Layers:
-    kept = reached(run)
-    W1, W2 = (run.data[f"{name}_{w}"].values[kept] for w in ("W1", "W2"))
-    return layers(run.setup.problem, W1, W2)
+def _recorded(run: Run, name: str) -> Layers:
+    rows = reached(run)
+    W1, W2 = (run.data[f"{name}_{w}"].values[rows] for w in ("W1", "W2"))
+    return layers(problem_of(setup_of(run)), W1, W2)
 
 
 def times(setup: Setup) -> np.ndarray:
@@ -133,7 +129,7 @@ def times(setup: Setup) -> np.ndarray:
     return at if setup.dynamics.axis == "time" else np.asarray(setup.dynamics.time(at))
 
 
-def errors(problem: Any, now: Layers) -> np.ndarray:
+def errors(problem: Regression | Population, now: Layers) -> np.ndarray:
     """E = B − S^½U1Vᵀ."""
     parts = split(problem)
     return parts.B - parts.sigma[:, None] * now.product
@@ -145,7 +141,7 @@ def norms(matrices: np.ndarray) -> np.ndarray:
 
 
 @fact
-def cert(setup: Setup) -> Any:
+def cert(setup: Setup) -> Certificate:
     """What is certified at the start."""
     return certificate(problem_of(setup), setup.params)
 
@@ -158,7 +154,8 @@ def top_eigenvalue(matrix: np.ndarray, index: int) -> float:
 
 def level(now: Layers) -> float:
     """The level c; up to some width from the whole h × h imbalance, unlike the theory's."""
-    r, m = len(now.U1), len(now.V)
+    r = len(now.U1)
+    m = len(now.V)
     if now.V.shape[1] > WIDE:
         Q = np.linalg.qr(now.Z.T)[0]
         now = Layers(*(x @ Q for x in now))
@@ -200,10 +197,11 @@ def second_order(setup: Setup) -> float:
     """A bound on what steps add to log ‖E‖: Σ lr²σ_1²‖E‖(‖B‖ + ‖E‖), in the problem's time."""
     if not common.is_descent(setup):
         return 0.0
-    seen, parts = cert(setup), split(problem_of(setup))
-    size = seen.e0 * (float(np.linalg.norm(parts.B)) + seen.e0)
+    certified = cert(setup)
+    parts = split(problem_of(setup))
+    size = certified.e0 * (float(np.linalg.norm(parts.B)) + certified.e0)
     strength = common.learning_rate(setup) * (parts.speed * parts.sigma[0]) ** 2
-    return float(strength * size / seen.kA) if seen.kA > 0 else math.inf
+    return float(strength * size / certified.kA) if certified.kA > 0 else math.inf
 
 
 @fact
@@ -234,6 +232,6 @@ def _grown(exponent: float) -> float:
     return math.expm1(exponent) if exponent < 700 else math.inf
 
 
-def small_step(margin: Any, at_most: float = USEFUL) -> Hypothesis:
+def small_step(margin: Callable[[Setup], float], at_most: float = USEFUL) -> Hypothesis:
     """The step is small, with this as the relative error that it brings."""
     return Hypothesis("the step is small", margin, at_most, graded=True, order="O(lr)")

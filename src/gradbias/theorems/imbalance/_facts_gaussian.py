@@ -5,9 +5,7 @@ import math
 import numpy as np
 import scipy.stats
 
-from ..._engine.setup import Setup
-from .._hypothesis import Hypothesis, kind
-from .._per_setup import fact
+from ..prelude import Hypothesis, Setup, fact, kind
 from ._facts import start
 
 SIGMAS = 4.0
@@ -28,7 +26,8 @@ def width(setup: Setup) -> int:
 @fact
 def alpha_of(setup: Setup) -> float:
     """α of the entries' mean square; ½ where chance alone makes it a little more."""
-    values, h = entries(setup), width(setup)
+    values = entries(setup)
+    h = width(setup)
     size = float(np.mean(values**2))
     if h == 1 or size == 0:
         return math.nan
@@ -45,8 +44,9 @@ def _not_gaussian(setup: Setup) -> float:
         return math.inf
     # Layers apart, against the scale of both: they must have one variance.
     parts = [np.ravel(setup.params[name]) for name in ("W1", "W2")]
-    found = [scipy.stats.kstest(p / std, "norm").statistic * math.sqrt(len(p)) for p in parts]
-    return float(max(found))
+    return float(
+        max(scipy.stats.kstest(p / std, "norm").statistic * math.sqrt(len(p)) for p in parts)
+    )
 
 
 GAUSSIAN = Hypothesis("entries look like draws of one normal law", _not_gaussian, FAR)

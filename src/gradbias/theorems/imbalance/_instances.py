@@ -5,27 +5,29 @@ have more samples than their rank, and the weight of the loss is no paper's: wha
 not hang on a convention.
 """
 
-from typing import Any
-
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ... import observe
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Dynamics, Flow
 from ...init import inverse_width
 from ...nets import TwoLayer
 from ...numerics.host_rng import generator
 from ...problems import Regression
 from ...theory.imbalance import balanced_two_layer, invariant_projection
+from ..prelude import Setup, Until
 
-D, N, R, M, WIDTH = 7, 5, 3, 2, 8
+D = 7
+N = 5
+R = 3
+M = 2
+WIDTH = 8
 NET = TwoLayer(D, M, WIDTH)
 WIDE = TwoLayer(3, 1, 400)  # wide enough for Lemma 1 and Theorem 2 at δ = 0.1
 SAVES = 24
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 300.0, SAVES - 1)])
 STEPS = np.concatenate([[0], np.round(np.geomspace(30, 30_000, SAVES - 1))]).astype(int)
-TIGHT: dict[str, Any] = {"rtol": 1e-12, "atol": 1e-14}
 
 
 def pull(problem, net, params):
@@ -51,7 +53,9 @@ def frame(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
     return np.linalg.qr(rng.standard_normal((size, count)))[0]
 
 
-def regression(key: int, r: int = R, whitened: bool = False, weight: float | None = None) -> Any:
+def regression(
+    key: int, r: int = R, whitened: bool = False, weight: float | None = None
+) -> Regression:
     """Data of rank r, labels of which a part cannot be fitted."""
     rng = draws(key)
     sigma = np.full(r, 1.1) if whitened else np.sort(rng.uniform(0.8, 1.25, r))[::-1]
@@ -59,8 +63,8 @@ def regression(key: int, r: int = R, whitened: bool = False, weight: float | Non
     X = W[:, :r] @ (sigma[:, None] * frame(rng, D, r).T)
     B = frame(rng, r, min(r, M)) * rng.uniform(0.6, 1.2, min(r, M)) @ frame(rng, M, M)[:r]
     Y = W[:, :r] @ B + 0.3 * W[:, r:] @ rng.standard_normal((N - r, M))
-    own = float(rng.uniform(0.4, 0.7))
-    return Regression(X, Y, own if weight is None else weight)
+    drawn = float(rng.uniform(0.4, 0.7))
+    return Regression(X, Y, drawn if weight is None else weight)
 
 
 def gaussian(key: int, first: float = 0.8, second: float = 0.8) -> dict[str, np.ndarray]:
@@ -72,27 +76,35 @@ def gaussian(key: int, first: float = 0.8, second: float = 0.8) -> dict[str, np.
     }
 
 
+def tight_flow(decay: float = 0.0) -> Flow:
+    """Gradient flow, integrated nearly to rounding."""
+    return Flow(rtol=1e-12, atol=1e-14, weight_decay=decay)
+
+
 def setup(
     key: int,
     params: dict[str, np.ndarray] | None = None,
     dynamics: Dynamics | None = None,
-    problem: Any = None,
+    problem: Regression | None = None,
     decay: float = 0.0,
-    **more: Any,
+    until: Until | None = None,
+    save_at: ArrayLike | None = None,
 ) -> Setup:
     """A flow from a Gaussian start to its end, or the same with one thing changed."""
-    moves = Flow(**TIGHT, weight_decay=decay) if dynamics is None else dynamics
-    steps = isinstance(moves, Descent)
+    dynamics = tight_flow(decay) if dynamics is None else dynamics
+    steps = isinstance(dynamics, Descent)
     last = Until(STEPS[-1], gap=1e-25) if steps else Until(time=TIMES[-1], gap=1e-25)
-    arguments = {
-        "until": last,
-        "save_at": STEPS if steps else TIMES,
-        "record": RECORD,
-        **more,
-    }
-    fitted = regression(key) if problem is None else problem
-    start = gaussian(key) if params is None else params
-    return Setup(fitted, NET, start, moves, key=key, **arguments)
+    saves = STEPS if steps else TIMES
+    return Setup(
+        regression(key) if problem is None else problem,
+        NET,
+        gaussian(key) if params is None else params,
+        dynamics,
+        until=last if until is None else until,
+        record=RECORD,
+        save_at=saves if save_at is None else save_at,
+        key=key,
+    )
 
 
 def decaying(key: int) -> Setup:
@@ -100,9 +112,9 @@ def decaying(key: int) -> Setup:
     return setup(key, decay=0.02)
 
 
-def descent(key: int, lr: float, **changes: Any) -> Setup:
+def descent(key: int, lr: float) -> Setup:
     """Gradient descent with this step."""
-    return setup(key, dynamics=Descent(lr), **changes)
+    return setup(key, dynamics=Descent(lr))
 
 
 def projected(key: int) -> Setup:
@@ -111,14 +123,15 @@ def projected(key: int) -> Setup:
     return setup(key, invariant_projection(problem, gaussian(key)), problem=problem)
 
 
-def unseen(problem: Any) -> np.ndarray:
+def unseen(problem: Regression) -> np.ndarray:
     """The projection on what the data do not see."""
     return np.eye(problem.d) - problem.row_space @ problem.row_space.T
 
 
 def off_second(key: int) -> Setup:
     """VU2ᵀ = 0, but not U1U2ᵀ."""
-    problem, start = regression(key), gaussian(key)
+    problem = regression(key)
+    start = gaussian(key)
     used = np.linalg.qr(start["W2"])[0]
     outside = unseen(problem) @ start["W1"]
     start["W1"] = start["W1"] - outside @ used @ used.T
@@ -130,7 +143,7 @@ def nothing(key: int) -> Setup:
     return setup(key, {name: 0.0 * w for name, w in gaussian(key).items()})
 
 
-def predictor(key: int, r: int = R, whitened: bool = False) -> tuple[Any, np.ndarray]:
+def predictor(key: int, r: int = R, whitened: bool = False) -> tuple[Regression, np.ndarray]:
     """A problem and a predictor to start from, half of it where the data see nothing."""
     problem = regression(key, r, whitened)
     away = draws(key, "theorems.imbalance predictor").standard_normal((D, M))
@@ -147,7 +160,8 @@ def balanced(key: int, whitened: bool = False) -> Setup:
 def wide_data(key: int) -> Regression:
     """Three samples of rank two in three dimensions, well conditioned."""
     rng = draws(key, "theorems.imbalance wide")
-    W, V = frame(rng, 3, 3), frame(rng, 3, 2)
+    W = frame(rng, 3, 3)
+    V = frame(rng, 3, 2)
     X = W[:, :2] @ (np.array([1.1, 1.0])[:, None] * V.T)
     labels = rng.standard_normal((3, 1))
     return Regression.half_sum(X, 0.7 * labels / np.linalg.norm(labels))
@@ -158,4 +172,19 @@ def wide(key: int, alpha: float = 0.5, stretch: float = 1.0) -> Setup:
     start = {n: stretch * w for n, w in inverse_width(WIDE, alpha, key=key).items()}
     until = Until(gap=1e-25, time=float(TIMES[-1]))
     problem = wide_data(key)
-    return Setup(problem, WIDE, start, Flow(**TIGHT), until, record=RECORD, save_at=TIMES, key=key)
+    return Setup(problem, WIDE, start, tight_flow(), until, record=RECORD, save_at=TIMES, key=key)
+
+
+def paper_size(key: int) -> Setup:
+    """Figure 1 at its smallest width: 400 inputs, 100 samples, 500 hidden units."""
+    rng = draws(key, "theorems.imbalance paper size")
+    X = rng.standard_normal((100, 400)) / 20
+    Y = X @ (rng.standard_normal((400, 1)) / 20) + 0.01 * rng.standard_normal((100, 1))
+    net = TwoLayer(400, 1, 500)
+    until = Until(gap=1e-24, time=1e4)
+    record = {"loss": observe.loss, "theta": observe.theta, "params": observe.params}
+    params = inverse_width(net, 0.5, key=key)
+    problem = Regression.half_sum(X, Y)
+    return Setup(
+        problem, net, params, tight_flow(), until=until, record=record, save_at=[0.0], key=key
+    )

@@ -1,10 +1,7 @@
 """Sections 2 and 3.1, up to Theorem 1: what moves and how, the imbalance and its level."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...theory.imbalance import (
     Closed,
@@ -14,14 +11,25 @@ from ...theory.imbalance import (
     imbalance_drift,
     split,
 )
-from .. import _shared_hypotheses as common
-from .._claims import at_least, equals
-from .._erratum import Erratum
-from .._hypothesis import Hypothesis, kind
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claim,
+    Claims,
+    Control,
+    Erratum,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Until,
+    at_least,
+    common,
+    equals,
+    kind,
+    setup_of,
+)
 from . import _instances as cases
 from ._facts import (
-    ABOUT,
     BOTH,
     OF_DATA,
     PLAIN,
@@ -39,16 +47,18 @@ from ._facts import (
     problem_of,
     pulls,
     reached,
+    relative_step,
     small_step,
     start,
     top_eigenvalue,
 )
+from ._paper import PAPER
 
 
-def states(run: Any) -> list[dict[str, np.ndarray]]:
+def states(run: Run) -> list[dict[str, np.ndarray]]:
     """The parameters at every save that was reached."""
-    kept = reached(run)
-    W1, W2 = (run.data[f"params_{n}"].values[kept] for n in ("W1", "W2"))
+    rows = reached(run)
+    W1, W2 = (run.data[f"params_{n}"].values[rows] for n in ("W1", "W2"))
     return [{"W1": a, "W2": b} for a, b in zip(W1, W2, strict=True)]
 
 
@@ -56,9 +66,10 @@ def _stacked(parts: Closed) -> np.ndarray:
     return np.concatenate([np.ravel(x) for x in parts])
 
 
-def _by_size(setup: Setup, run: Any, values: np.ndarray) -> Any:
+def _by_size(setup: Setup, run: Run, values: np.ndarray) -> Claim:
     """Every instant counts by its own size; E, a difference, is rounded as its terms are."""
-    parts, Z = split(problem_of(setup)), norms(path(run).Z)
+    parts = split(problem_of(setup))
+    Z = norms(path(run).Z)
     root = float(parts.sigma[0])
     terms = float(np.linalg.norm(parts.B)) + root * Z**2
     rounded = 1e-6 * parts.speed * max(root, root**3) * Z**2 * terms
@@ -66,8 +77,8 @@ def _by_size(setup: Setup, run: Any, values: np.ndarray) -> Any:
     return equals(values, scale=size[:, None])
 
 
-def _velocity(setup: Setup, runs: Any) -> dict[str, Any]:
-    run, problem = runs["run"], problem_of(setup)
+def predict_velocity(setup: Setup, run: Run) -> Claims:
+    problem = problem_of(setup)
     parts = split(problem)
     now = [closed_state(problem, params) for params in states(run)]
     moved = np.asarray([_stacked(closed_velocity(problem, x)) for x in now])
@@ -81,15 +92,17 @@ def _velocity(setup: Setup, runs: Any) -> dict[str, Any]:
     }
 
 
-def _seen_velocity(runs: Any) -> dict[str, Any]:
+def measure_velocity(run: Run) -> Measurements:
     """From the gradients of both layers, by the product rule."""
-    run = runs["run"]
-    parts, now, slope = split(run.setup.problem), path(run), pulls(run)
+    parts = split(problem_of(setup_of(run)))
+    now = path(run)
+    slope = pulls(run)
     root = parts.sigma[:, None]
     rows = []
     for U1, V, gU, gV in zip(now.U1, now.V, slope.U1, slope.V, strict=True):
         E = root * (gU @ V.T + U1 @ gV.T)
-        M, N = -root * (gU @ U1.T) * root.T, -gV @ V.T
+        M = -root * (gU @ U1.T) * root.T
+        N = -gV @ V.T
         rows.append(_stacked(Closed(E, M + M.T, N + N.T)))
     kept = reached(run)
     return {
@@ -105,26 +118,26 @@ EQ7 = Theorem(
     r"$\dot V = E^T\sqrt{S}U_1$, $\dot U_1 = \sqrt{S}EV$, $\dot U_2 = 0$; "
     r"$L = \frac{1}{2}\|E\|^2 + L^\star$; and $E$, $\sqrt{S}U_1U_1^T\sqrt{S}$, $VV^T$ move by "
     r"themselves, whatever the width.",
-    [common.no_decay(), OF_DATA, SOMETHING],
-    _velocity,
-    _seen_velocity,
-    1e-8,
-    cases.setup,
-    [Control("there is no weight decay", cases.decaying)],
+    hypotheses=[common.no_decay(), OF_DATA, SOMETHING],
+    predict=predict_velocity,
+    measure=measure_velocity,
+    tolerance=1e-8,
+    instances=cases.setup,
+    controls=[Control("there is no weight decay", cases.decaying)],
     given=("path",),
     dynamics=BOTH,
     errata=[
         Erratum(
-            "Sec. 2, Thm. 2, App. C",
+            "Theorem 2 and App. C",
             r"$\lambda_n(\Sigma_x)$, for $X$ of full rank",
-            r"$\lambda_r(\Sigma_x)$ with $r$ the rank of $X$, which need not be full",
-            "convention",
-            note="App. A.1 prints Φ1 where its transpose is meant; Sec. 4 prints XUV and U2V for "
-            "XUVᵀ and U2Vᵀ",
+            r"$\lambda_r(\Sigma_x)$ with $r$ the rank of $X$, as in Theorem 1",
+            "misprint",
+            quote=r"||E(t)||_F \le \exp(-\lambda_n(\Sigma_x)ct) ||E(0)||_F",
+            note="r = n where X has full rank, which Section 2 assumes in passing.",
         )
     ],
     title="the equations of motion",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
@@ -133,8 +146,13 @@ def _size(setup: Setup) -> float:
     return float(np.sum(start(setup).Z ** 2))
 
 
-def _conserved(setup: Setup, runs: Any) -> dict[str, Any]:
-    count = int(np.sum(reached(runs["run"])))
+def moved_level(setup: Setup) -> float:
+    """What a finite step does to the level, of the layers' squares."""
+    return drift(setup) / _size(setup) if _size(setup) else 0.0
+
+
+def predict_conserved(setup: Setup, run: Run) -> Claims:
+    count = int(np.sum(reached(run)))
     first = compressed(setup, start(setup)).Lam
     return {
         "imbalance": equals(np.stack([first] * count), scale=_size(setup)),
@@ -142,46 +160,53 @@ def _conserved(setup: Setup, runs: Any) -> dict[str, Any]:
     }
 
 
-def _seen_imbalance(runs: Any) -> dict[str, Any]:
+def measure_conserved(run: Run) -> Measurements:
     """Along the path; for wide nets also that nothing leaves the rows of the start."""
-    run = runs["run"]
-    now, Q = path(run), frame_of(run.setup)
+    now = path(run)
+    setup = setup_of(run)
+    Q = frame_of(setup)
     outside = now.Z - (now.Z @ Q) @ Q.T if Q.shape[0] > Q.shape[1] else np.zeros(1)
     return {
-        "imbalance": compressed(run.setup, now).Lam,
+        "imbalance": compressed(setup, now).Lam,
         "outside": float(np.sum(outside**2)),
     }
+
+
+def large_step(key: int) -> Setup:
+    """A step beyond lr · λ_max = 1, below where descent diverges."""
+    return cases.descent(key, 0.013 / relative_step(cases.descent(key, 0.01)))
 
 
 INVARIANCE = Theorem(
     "imbalance.invariance",
     r"Gradient flow keeps the imbalance $\Lambda = U_1^TU_1 - V^TV$, all of its entries.",
-    [*PLAIN, STEP, small_step(lambda s: drift(s) / _size(s) if _size(s) else 0.0)],
-    _conserved,
-    _seen_imbalance,
-    1e-10,
-    cases.setup,
-    [
-        Control("the step is small", lambda key: cases.descent(key, 0.02)),
+    hypotheses=[*PLAIN, STEP, small_step(moved_level)],
+    predict=predict_conserved,
+    measure=measure_conserved,
+    tolerance=1e-10,
+    instances=cases.setup,
+    controls=[
+        Control("lr · λ_max of the kernel is at most 1", large_step),
         Control("there is no weight decay", cases.decaying),
     ],
     given=("number of saves",),
     dynamics=BOTH,
     title="the imbalance is conserved",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
 def short(key: int, lr: float = 0.05, momentum: float = 0.0) -> Setup:
     """The first steps of gradient descent, all of them saved."""
     at = np.arange(cases.SAVES)
-    moves = Descent(lr, momentum=momentum)
-    return cases.setup(key, dynamics=moves, until=Until(steps=int(at[-1])), save_at=at)
+    dynamics = Descent(lr, momentum=momentum)
+    return cases.setup(key, dynamics=dynamics, until=Until(steps=int(at[-1])), save_at=at)
 
 
-def _steps(setup: Setup, runs: Any) -> dict[str, Any]:
-    problem, lr = problem_of(setup), common.learning_rate(setup)
-    before = states(runs["run"])[:-1]
+def predict_steps(setup: Setup, run: Run) -> Claims:
+    problem = problem_of(setup)
+    lr = common.learning_rate(setup)
+    before = states(run)[:-1]
     Q = frame_of(setup)
     moved = [Q.T @ imbalance_drift(problem, params, lr) @ Q for params in before]
     after = [closed_step(problem, closed_state(problem, params), lr) for params in before]
@@ -192,14 +217,15 @@ def _steps(setup: Setup, runs: Any) -> dict[str, Any]:
     }
 
 
-def _seen_steps(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    now, root = path(run), split(run.setup.problem).sigma[:, None]
-    E = errors(run.setup.problem, now)
+def measure_steps(run: Run) -> Measurements:
+    now = path(run)
+    setup = setup_of(run)
+    root = split(problem_of(setup)).sigma[:, None]
+    E = errors(problem_of(setup), now)
     M = root * (now.U1 @ np.swapaxes(now.U1, 1, 2)) * root.T
     N = now.V @ np.swapaxes(now.V, 1, 2)
     closed = np.asarray([_stacked(Closed(*x)) for x in zip(E, M, N, strict=True)])
-    return {"drift": np.diff(compressed(run.setup, now).Lam, axis=0), "closed": closed[1:]}
+    return {"drift": np.diff(compressed(setup, now).Lam, axis=0), "closed": closed[1:]}
 
 
 def every_step(setup: Setup) -> bool:
@@ -213,20 +239,21 @@ DESCENT = Theorem(
     r"A step $\eta$ of gradient descent adds $\eta^2(\nabla_{U_1}^T\nabla_{U_1} - "
     r"\nabla_V^T\nabla_V)$ to the imbalance, exactly, and $E$, $\sqrt{S}U_1U_1^T\sqrt{S}$ and "
     r"$VV^T$ after it are polynomials in the same three before it.",
-    [
+    hypotheses=[
         *PLAIN,
         kind("the step is constant", lambda s: np.isfinite(common.learning_rate(s))),
         kind("every step is saved", every_step),
     ],
-    _steps,
-    _seen_steps,
-    1e-12,
-    short,
-    [Control("there is no momentum", lambda key: short(key, momentum=0.5))],
+    predict=predict_steps,
+    measure=measure_steps,
+    tolerance=1e-12,
+    instances=short,
+    controls=[Control("there is no momentum", lambda key: short(key, momentum=0.5))],
     given=("path",),
     dynamics=(Descent,),
     title="what a step does to the imbalance",
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )
 
 
@@ -250,26 +277,38 @@ def doubled(key: int) -> Setup:
     return cases.setup(key, params)
 
 
+def predict_signature(setup: Setup) -> Claims:
+    """R and m."""
+    now = start(setup)
+    return {"signs": np.array([now.U1.shape[0], now.V.shape[0]], dtype=float)}
+
+
+def measure_signature(run: Run) -> Measurements:
+    """The same at the end of the run."""
+    return {"signs": _signs(compressed(setup_of(run), end(run)))}
+
+
 SIGNATURE = Theorem(
     "imbalance.signature",
     r"$\Lambda$ has rank at most $m+r$, at most $r$ positive and at most $m$ negative "
     r"eigenvalues; exactly so many if the rows of $V$ and $U_1$ are independent, which needs "
     r"$h \ge m+r$.",
-    [*PLAIN, Hypothesis("rows of V and U1 are independent", _dependent, 0.5), STEP],
-    lambda s: {"signs": np.array([start(s).U1.shape[0], start(s).V.shape[0]], dtype=float)},
-    lambda runs: {"signs": _signs(compressed(runs["run"].setup, end(runs["run"])))},
-    1e-12,
-    cases.setup,
-    [Control("rows of V and U1 are independent", doubled)],
+    hypotheses=[*PLAIN, Hypothesis("rows of V and U1 are independent", _dependent, 0.5), STEP],
+    predict=predict_signature,
+    measure=measure_signature,
+    tolerance=1e-12,
+    instances=cases.setup,
+    controls=[Control("rows of V and U1 are independent", doubled)],
     dynamics=BOTH,
     title="the signature of the imbalance",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
 def orthogonal_rows(key: int) -> Setup:
     """U1Vᵀ = 0: the second layer avoids what the first one uses."""
-    problem, params = cases.regression(key), cases.gaussian(key)
+    problem = cases.regression(key)
+    params = cases.gaussian(key)
     used = np.linalg.qr(params["W1"].T @ problem.row_space)[0]
     params["W2"] = params["W2"] - used @ (used.T @ params["W2"])
     return cases.setup(key, params, problem=problem)
@@ -280,42 +319,44 @@ def _not_orthogonal(setup: Setup) -> float:
     return float(np.linalg.norm(start(setup).product)) / size if size else 0.0
 
 
-def _two_terms(setup: Setup) -> dict[str, Any]:
-    U1, V = start(setup).U1, start(setup).V
+def predict_orthogonal_level(setup: Setup) -> Claims:
+    U1 = start(setup).U1
+    V = start(setup).V
     both = top_eigenvalue(U1 @ U1.T, len(U1)) + top_eigenvalue(V @ V.T, len(V))
     return {"c": equals(both, scale=_size(setup))}
 
 
-def moved_level(setup: Setup) -> float:
-    """What a finite step does to the level, of the layers' squares."""
-    return drift(setup) / _size(setup) if _size(setup) else 0.0
+def measure_level(run: Run) -> Measurements:
+    """C at the end of the run."""
+    return {"c": level(end(run))}
 
 
 ORTHOGONAL = Theorem(
     "imbalance.level_orthogonal",
     r"If $U_1(0)V(0)^T = 0$ then $c = \lambda_r(U_1U_1^T) + \lambda_m(VV^T)$ at the start, and "
     r"$c$ stays.",
-    [
+    hypotheses=[
         *PLAIN,
         kind("width is at least m + r", lambda s: np.less_equal(*start(s).Z.shape)),
         Hypothesis("U1(0)V(0)ᵀ = 0", _not_orthogonal, 1e-11),
         STEP,
         small_step(moved_level),
     ],
-    _two_terms,
-    lambda runs: {"c": level(end(runs["run"]))},
-    1e-10,
-    orthogonal_rows,
-    [Control("U1(0)V(0)ᵀ = 0", cases.setup)],
+    predict=predict_orthogonal_level,
+    measure=measure_level,
+    tolerance=1e-10,
+    instances=orthogonal_rows,
+    controls=[Control("U1(0)V(0)ᵀ = 0", cases.setup)],
     dynamics=BOTH,
     title="the level of orthogonal layers",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
 def aligned(key: int, decay: float = 0.0) -> Setup:
     """Second layer inside the row space of the first, and much smaller."""
-    problem, params = cases.regression(key), cases.gaussian(key, first=1.5)
+    problem = cases.regression(key)
+    params = cases.gaussian(key, first=1.5)
     rows = np.linalg.qr(params["W1"].T @ problem.row_space)[0]
     params["W2"] = 0.3 * rows @ cases.draws(key, "aligned").standard_normal((cases.R, cases.M))
     return cases.setup(key, params, problem=problem, decay=decay)
@@ -323,11 +364,17 @@ def aligned(key: int, decay: float = 0.0) -> Setup:
 
 def _ahead(setup: Setup) -> float:
     """By how much the least of one layer exceeds the largest of the other."""
-    U1, V = start(setup).U1, start(setup).V
+    U1 = start(setup).U1
+    V = start(setup).V
     squares = [np.linalg.svd(x, compute_uv=False) ** 2 for x in (U1, V)]
     # Beyond the width, singular values are zero.
     low = [s[-1] if x.shape[1] >= len(x) else 0.0 for s, x in zip(squares, (U1, V), strict=True)]
     return float(max(low[0] - squares[1][0], low[1] - squares[0][0]))
+
+
+def predict_aligned_level(setup: Setup) -> Claims:
+    """By how much one layer is ahead of the other."""
+    return {"c": at_least(_ahead(setup), scale=_size(setup))}
 
 
 ALIGNED = Theorem(
@@ -335,15 +382,20 @@ ALIGNED = Theorem(
     r"However the row spaces lie, $c \ge \sigma_r(U_1)^2 - \sigma_1(V)^2$ and "
     r"$c \ge \sigma_m(V)^2 - \sigma_1(U_1)^2$: one layer that is larger than the other in all "
     r"directions is imbalance enough.",
-    [*PLAIN, kind("one layer is larger", lambda s: _ahead(s) > 0), STEP, small_step(moved_level)],
-    lambda s: {"c": at_least(_ahead(s), scale=_size(s))},
-    lambda runs: {"c": level(end(runs["run"]))},
-    1e-10,
-    aligned,
-    [Control("there is no weight decay", lambda key: aligned(key, decay=0.5))],
+    hypotheses=[
+        *PLAIN,
+        kind("one layer is larger", lambda s: _ahead(s) > 0),
+        STEP,
+        small_step(moved_level),
+    ],
+    predict=predict_aligned_level,
+    measure=measure_level,
+    tolerance=1e-10,
+    instances=aligned,
+    controls=[Control("there is no weight decay", lambda key: aligned(key, decay=0.5))],
     dynamics=BOTH,
     title="one layer larger than the other",
-    **ABOUT,
+    paper=PAPER,
 )
 
 THEOREMS = (EQ7, INVARIANCE, DESCENT, SIGNATURE, ORTHOGONAL, ALIGNED)

@@ -1,23 +1,33 @@
 """Section 4: balanced starts, for which the imbalance certifies nothing."""
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from ..._engine.setup import Setup, Until
 from ...dynamics import Flow
 from ...problems import Regression
 from ...theory.imbalance import balanced_two_layer, riccati_solution, split
-from .. import _shared_hypotheses as common
-from .._claims import at_least, equals, measured
-from .._erratum import Erratum
-from .._hypothesis import Hypothesis, kind
-from .._per_setup import fact
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Until,
+    at_least,
+    common,
+    equals,
+    fact,
+    kind,
+    measured,
+    setup_of,
+)
 from . import _instances as cases
 from ._facts import (
-    ABOUT,
     BOTH,
     PLAIN,
     STEP,
@@ -33,6 +43,7 @@ from ._facts import (
     start,
     times,
 )
+from ._paper import PAPER
 from ._thm_1 import above_minimum
 
 UNTIL = 12.0  # e-foldings of the slowest mode that are followed before rounding takes over
@@ -60,14 +71,15 @@ FULL = Hypothesis("Θ(0) has full rank inside the row space", _seen_rank, 0.5)
 
 def other_frame(setup: Setup) -> dict[str, Setup]:
     """The same predictor, balanced with another Q."""
-    problem, h = problem_of(setup), start(setup).V.shape[1]
+    problem = problem_of(setup)
+    h = start(setup).V.shape[1]
     Q = cases.frame(cases.draws(setup.key, "another Q"), h, problem.k)
     theta0 = problem.at_edge(np.asarray(setup.params["W1"]) @ np.asarray(setup.params["W2"]))
     params = balanced_two_layer(problem, theta0, h, Q)
     return {"run": setup, "other": setup.replace(params=params)}
 
 
-def _one_path(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_one_path(setup: Setup, runs: Mapping[str, Run]) -> Claims:
     shape = runs["run"].data["theta"].values[reached(runs["run"])].shape
     q = frame_of(setup).shape[1]
     return {
@@ -76,12 +88,13 @@ def _one_path(setup: Setup, runs: Any) -> dict[str, Any]:
     }
 
 
-def _two_paths(runs: Any) -> dict[str, Any]:
-    run, other = runs["run"], runs["other"]
-    apart = run.data["theta"].values - other.data["theta"].values
-    kept = int(np.sum(reached(run)))
-    Lam = compressed(other.setup, path(other)).Lam
-    return {"theta": apart[:kept], "imbalance": Lam[:kept]}
+def measure_one_path(runs: Mapping[str, Run]) -> Measurements:
+    run = runs["run"]
+    other = runs["other"]
+    difference = run.data["theta"].values - other.data["theta"].values
+    count = int(np.sum(reached(run)))
+    Lam = compressed(setup_of(other), path(other)).Lam
+    return {"theta": difference[:count], "imbalance": Lam[:count]}
 
 
 BALANCED_INIT = Theorem(
@@ -89,28 +102,36 @@ BALANCED_INIT = Theorem(
     r"With $M = \Theta_0^T\Phi_1\Phi_1^T\Theta_0 = R^4$ and $Q^TQ = I$, $U = \Theta_0R^{-1}Q^T$ "
     r"and $V = RQ^T$ have the product $\Theta_0$ and $\Lambda = 0$, which gradient flow keeps; its "
     r"path does not depend on $Q$. Needs $r \ge m$, $h \ge m$ and $M$ invertible.",
-    [*PLAIN, FULL, BALANCED, STEP, small_step(lambda s: drift(s) / np.sum(start(s).Z ** 2))],
-    _one_path,
-    _two_paths,
-    1e-10,
-    cases.balanced,
-    [Control("U1ᵀU1 = VᵀV at the start", cases.setup)],
+    hypotheses=[
+        *PLAIN,
+        FULL,
+        BALANCED,
+        STEP,
+        small_step(lambda s: drift(s) / float(np.sum(start(s).Z ** 2))),
+    ],
+    predict=predict_one_path,
+    measure=measure_one_path,
+    tolerance=1e-10,
+    instances=cases.balanced,
+    controls=[Control("U1ᵀU1 = VᵀV at the start", cases.setup)],
     runs=other_frame,
     given=("number of saves",),
     dynamics=BOTH,
     errata=[
         Erratum(
-            "Sec. 4 and App. A.1",
+            "Section 4 and App. A.1",
             r"$V = RQ$ with $R^4 = M$",
             r"$V = RQ^T$",
-            "ill-typed",
+            "misprint",
+            quote=r"V_{\text{balanced}}(0) = \left[\Theta^T(0) \Phi_1 \Phi_1^T \Theta(0) "
+            r"\right]^{1/4} Q.",
             note="(m, m) times (h, m). If M is singular, a Θ0 with Θ0x ≠ 0 and Φ1ᵀΘ0x = 0 has no "
             "balanced factorisation at all, and balanced_two_layer refuses it. The whole "
             "UᵀU − VᵀV is not zero, only the part that the data see",
         )
     ],
     title="balanced starts with a given predictor",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
@@ -119,7 +140,8 @@ def opposite(key: int, sign: float = -1.0) -> Setup:
     rng = cases.draws(key, "opposite")
     problem = _two_scales(cases.regression(key, r=cases.M, whitened=True), rng)
     parts = split(problem)
-    Q, theta1 = cases.frame(rng, cases.WIDTH, cases.M), rng.standard_normal((cases.M, cases.M))
+    Q = cases.frame(rng, cases.WIDTH, cases.M)
+    theta1 = rng.standard_normal((cases.M, cases.M))
     if np.sign(np.linalg.det(theta1) * np.linalg.det(parts.B)) != sign:
         theta1[:, 0] *= -1
     theta0 = parts.Phi1 @ (0.5 * theta1) + 0.3 * parts.Phi2 @ rng.standard_normal((5, cases.M))
@@ -130,7 +152,7 @@ def opposite(key: int, sign: float = -1.0) -> Setup:
     return cases.setup(key, params, problem=problem, until=Until(time=last), save_at=at)
 
 
-def _two_scales(problem: Any, rng: np.random.Generator) -> Regression:
+def _two_scales(problem: Regression, rng: np.random.Generator) -> Regression:
     """Labels with singular values far apart: their difference is how fast the saddle is reached."""
     left = problem.svd[0]
     both = [cases.frame(rng, cases.M, cases.M) for _ in range(2)]
@@ -156,25 +178,26 @@ def horizon(setup: Setup) -> np.ndarray:
 
 
 def _wrong_side(setup: Setup) -> bool:
-    parts, W = split(problem_of(setup)), start(setup).product
+    parts = split(problem_of(setup))
+    W = start(setup).product
     if W.shape[0] != W.shape[1]:
         return False
     return bool(np.linalg.det(W) * np.linalg.det(parts.B) < 0)
 
 
-def _stuck(setup: Setup) -> dict[str, Any]:
-    value, count = barrier(setup), int(np.sum(horizon(setup)))
+def predict_stuck(setup: Setup) -> Claims:
+    value = barrier(setup)
+    count = int(np.sum(horizon(setup)))
     return {"excess loss": at_least(np.full(count, value)), "lowest": value}
 
 
-def _lowest(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    kept = horizon(run.setup)
-    values = above_minimum(run)[kept]
+def measure_stuck(run: Run) -> Measurements:
+    setup = setup_of(run)
+    values = above_minimum(run)[horizon(setup)]
     at = int(np.argmin(values))
     # What is left to fall: its present speed over the slowest rate, that of the directions.
     fall = float(np.sum(pulls(run).Z[at] ** 2))
-    parts = split(run.setup.problem)
+    parts = split(problem_of(setup))
     s = np.linalg.svd(parts.B, compute_uv=False)
     slowest = parts.speed * parts.sigma[-1] * float(min(s[-1], *-np.diff(s), s[-1]))
     error = fall / slowest if slowest > 0 else math.inf
@@ -187,7 +210,7 @@ SADDLE = Theorem(
     r"$\det(W^TY)$ never fits the data: $\|E\| \ge \sigma_{min}(W^TY)$ at all times, and the flow "
     r"ends at the saddle where they are equal. (Followed for 12 e-foldings; later rounding leaves "
     r"it.)",
-    [
+    hypotheses=[
         *PLAIN,
         FULL,
         kind("there are as many outputs as the rank", lambda s: np.equal(*start(s).product.shape)),
@@ -195,14 +218,15 @@ SADDLE = Theorem(
         kind("determinants have opposite signs", _wrong_side),
         STEP,
     ],
-    _stuck,
-    _lowest,
-    1e-8,
-    opposite,
-    [Control("determinants have opposite signs", lambda key: opposite(key, 1.0))],
+    predict=predict_stuck,
+    measure=measure_stuck,
+    tolerance=1e-8,
+    instances=opposite,
+    controls=[Control("determinants have opposite signs", lambda key: opposite(key, 1.0))],
     dynamics=BOTH,
     title="balanced starts can end at a saddle",
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )
 
 
@@ -211,7 +235,7 @@ def _unwhite(setup: Setup) -> float:
     return float(np.ptp(sigma) / sigma[0]) if len(sigma) else math.inf
 
 
-def _closed_form(setup: Setup) -> dict[str, Any]:
+def predict_closed_form(setup: Setup) -> Claims:
     grams = riccati_solution(problem_of(setup), setup.params, times(setup))
     size = float(np.abs(grams.UV).max())
     return {
@@ -220,15 +244,16 @@ def _closed_form(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _as_balanced(setup: Setup) -> dict[str, Any]:
+def predict_as_balanced(setup: Setup) -> Claims:
     """What the closed form would say, were the start balanced with the same predictor."""
-    problem, h = problem_of(setup), start(setup).V.shape[1]
+    problem = problem_of(setup)
+    h = start(setup).V.shape[1]
     params = balanced_two_layer(problem, common.start(setup), h)
-    return _closed_form(setup.replace(params=params))
+    return predict_closed_form(setup.replace(params=params))
 
 
-def _grams(runs: Any) -> dict[str, Any]:
-    now = path(runs["run"])
+def measure_closed_form(run: Run) -> Measurements:
+    now = path(run)
     return {"U1Vᵀ": now.product, "VVᵀ": now.V @ np.swapaxes(now.V, 1, 2)}
 
 
@@ -237,21 +262,22 @@ RICCATI = Theorem(
     r"On whitened data ($S = I$) from a balanced start, $G = [V; U_1][V; U_1]^T$ is "
     r"$G(t) = R(I+\int_0^tR^TR)^{-1}R^T$ with $R = e^{Ft}[V; U_1](0)$ and $F$ with the blocks "
     r"$W^TY$ and its transpose off the diagonal.",
-    [*PLAIN, Hypothesis("the data are whitened", _unwhite, 1e-9), BALANCED],
-    _closed_form,
-    _grams,
-    1e-8,
-    lambda key: cases.balanced(key, whitened=True),
-    [
+    hypotheses=[*PLAIN, Hypothesis("the data are whitened", _unwhite, 1e-9), BALANCED],
+    predict=predict_closed_form,
+    measure=measure_closed_form,
+    tolerance=1e-8,
+    instances=lambda key: cases.balanced(key, whitened=True),
+    controls=[
         Control(
             "U1ᵀU1 = VᵀV at the start",
             lambda key: cases.setup(key, problem=cases.regression(key, whitened=True)),
-            _as_balanced,
+            predict_as_balanced,
         )
     ],
     dynamics=(Flow,),
     title="balanced nets in closed form",
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )
 
 THEOREMS = (BALANCED_INIT, SADDLE, RICCATI)

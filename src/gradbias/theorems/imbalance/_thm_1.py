@@ -1,20 +1,30 @@
 """Theorem 1, and what can be certified beyond it: how fast, and how large the weights get."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ...dynamics import Flow
 from ...nets import TwoLayer
+from ...problems import Population, Regression
 from ...theory.imbalance import log_norm_bound, rate_bound, split
-from .._claims import at_least, at_most, equals
-from .._erratum import Erratum
-from .._hypothesis import Hypothesis, kind
-from .._theorem import Control, Theorem, Told
+from ..prelude import (
+    Claim,
+    Claims,
+    Control,
+    Erratum,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Told,
+    at_least,
+    at_most,
+    equals,
+    kind,
+    setup_of,
+)
 from . import _instances as cases
 from ._facts import (
-    ABOUT,
     BOTH,
     BOUND,
     FLOOR,
@@ -39,29 +49,32 @@ from ._facts import (
     times,
     top_eigenvalue,
 )
+from ._paper import PAPER
 from ._section_2 import states
 
 NARROW = TwoLayer(cases.D, cases.M, 4)  # less than m + r, more than either
 
 
-def bounded(setup: Setup, bound: np.ndarray) -> Any:
+def bounded(setup: Setup, bound: np.ndarray) -> Claim:
     """At most this, down to what rounding leaves."""
     parts = split(problem_of(setup))
     rounding = parts.weight * (1e-14 * float(np.linalg.norm(parts.B))) ** 2
     return at_most(np.maximum(bound, FLOOR * lost(setup) + rounding))
 
 
-def above_minimum(run: Any) -> np.ndarray:
+def above_minimum(run: Run) -> np.ndarray:
     """The loss above its minimum; what was not reached before a stop is that of the stop."""
-    problem, found = run.setup.problem, reached(run)
+    problem = problem_of(setup_of(run))
+    rows = reached(run)
     above = problem.excess()
-    thetas = run.data["theta"].values[found]
+    thetas = run.data["theta"].values[rows]
     values = [float(above(problem.as_predictor(theta))) for theta in thetas]
-    return np.asarray(values + values[-1:] * int(np.sum(~found)))
+    return np.asarray(values + values[-1:] * int(np.sum(~rows)))
 
 
-def _theorem1(setup: Setup) -> Told:
-    problem, params = problem_of(setup), setup.params
+def predict_theorem1(setup: Setup) -> Told:
+    problem = problem_of(setup)
+    params = setup.params
     values = {
         # Descent moves the imbalance: only what is sure to be left of its level counts.
         "excess loss": bounded(setup, rate_bound(problem, params, kept(setup) * times(setup))),
@@ -71,9 +84,9 @@ def _theorem1(setup: Setup) -> Told:
     return Told(values, expected={"log size": 2 * growth_widening(setup)})
 
 
-def _seen1(runs: Any) -> dict[str, Any]:
-    sizes = np.sum(path(runs["run"]).Z ** 2, axis=(1, 2))
-    return {"excess loss": above_minimum(runs["run"]), "log size": np.log(sizes.max())}
+def measure_theorem1(run: Run) -> Measurements:
+    sizes = np.sum(path(run).Z ** 2, axis=(1, 2))
+    return {"excess loss": above_minimum(run), "log size": np.log(sizes.max())}
 
 
 THM1 = Theorem(
@@ -82,43 +95,38 @@ THM1 = Theorem(
     r"$L(t)-L^\star \le e^{-2\lambda_r(\Sigma_x)ct}(L(0)-L^\star)$; if $c > 0$ the weights "
     r"converge, $E \to 0$, and $\|V\|^2+\|U_1\|^2$ never grows by more than a factor "
     r"$\exp(2\sqrt{\lambda_1}\|E(0)\|_F/(c\lambda_r))$.",
-    [*PLAIN, IMBALANCED, STEP, small_step(rate_widening, BOUND)],
-    _theorem1,
-    _seen1,
-    1e-9,
-    cases.setup,
-    [Control("there is no weight decay", cases.decaying)],
+    hypotheses=[*PLAIN, IMBALANCED, STEP, small_step(rate_widening, BOUND)],
+    predict=predict_theorem1,
+    measure=measure_theorem1,
+    tolerance=1e-9,
+    instances=cases.setup,
+    controls=[Control("there is no weight decay", cases.decaying)],
     dynamics=BOTH,
     errata=[
         Erratum(
-            "Thm. 1, last part",
-            "a gradient system converges to an equilibrium or to infinity",
-            r"the path has finite length: $\int\|\dot Z\| \le \sup\|Z\|\int\|\sqrt{S}E\| < \infty$",
-            "unproved",
-            note="the quoted alternative is not a theorem; the conclusion is right",
-        ),
-        Erratum(
             "Lemma B.3",
-            "a strict inequality",
-            "$\\le$: equality is attained",
-            "convention",
-            note="App. E: in the last line for the eigenvalue r + 1 the subspace has dimension "
-            "h − r, printed r",
+            r"$\sigma_i(A)\sigma_n(B) < \sigma_i(AB)$",
+            r"$\le$, as in its proof: for $B = I$ both sides are equal",
+            "misprint",
+            quote=r"\sigma_i(A)\sigma_n(B) < \sigma_i(AB)",
         ),
         Erratum(
-            "Sec. 2",
-            r"overparametrised: $h \ge \min(m, D)$",
-            r"$E \to 0$ needs $h \ge \min(m, r)$ only",
-            "convention",
+            "App. E, before (34), the eigenvalue r + 1",
+            "a subspace of dimension $r$ in the last line",
+            "of dimension $h-r$, as in the lines before it",
+            "misprint",
+            quote=r"= \min_{\substack{S \subset \ker(U_1) \\ \dim(S)=r}} \max_{0 \neq x \in S} "
+            r"\frac{x^T (-V^T V) x}{x^T x} \leq 0.",
         ),
     ],
     title="imbalance makes the loss fall",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
 def _unclipped(now: Layers) -> np.ndarray:
-    r, m = now.U1.shape[0], now.V.shape[0]
+    r = now.U1.shape[0]
+    m = now.V.shape[0]
     return np.array([top_eigenvalue(now.Lam, r), top_eigenvalue(-now.Lam, m)])
 
 
@@ -129,31 +137,40 @@ def narrow(key: int) -> Setup:
     return cases.setup(key).replace(net=NARROW, params=cut)
 
 
-def _not_negative(setup: Setup) -> dict[str, Any]:
+def predict_eigenvalues(setup: Setup) -> Claims:
     size = float(np.sum(start(setup).Z ** 2))
     return {"eigenvalues": at_least(np.zeros(2), scale=size)}
+
+
+def measure_eigenvalues(run: Run) -> Measurements:
+    """λ_r(Λ) and λ_m(−Λ) at the end of the run."""
+    return {"eigenvalues": _unclipped(compressed(setup_of(run), end(run)))}
 
 
 THM1_WIDE = Theorem(
     "imbalance.thm1_wide",
     r"If $h \ge m+r$, neither $\lambda_r(\Lambda)$ nor $\lambda_m(-\Lambda)$ is negative, so that "
     r"$c$ needs no clipping.",
-    [*PLAIN, kind("width is at least m + r", lambda s: np.less_equal(*start(s).Z.shape))],
-    _not_negative,
-    lambda runs: {"eigenvalues": _unclipped(compressed(runs["run"].setup, end(runs["run"])))},
-    1e-10,
-    cases.setup,
-    [Control("width is at least m + r", narrow)],
+    hypotheses=[
+        *PLAIN,
+        kind("width is at least m + r", lambda s: np.less_equal(*start(s).Z.shape)),
+    ],
+    predict=predict_eigenvalues,
+    measure=measure_eigenvalues,
+    tolerance=1e-10,
+    instances=cases.setup,
+    controls=[Control("width is at least m + r", narrow)],
     dynamics=BOTH,
     title="wide nets need no clipping",
-    **ABOUT,
+    paper=PAPER,
 )
 
 
-def kernel_floor(problem: Any, now: Layers) -> np.ndarray:
+def kernel_floor(problem: Regression | Population, now: Layers) -> np.ndarray:
     """The least eigenvalue of the whole kernel I ⊗ M + N ⊗ S at every save, in own time."""
     parts = split(problem)
-    root, m = parts.sigma[:, None], now.V.shape[-2]
+    root = parts.sigma[:, None]
+    m = now.V.shape[-2]
     least = []
     for U1, V in zip(now.U1, now.V, strict=True):
         M = root * (U1 @ U1.T) * root.T
@@ -162,22 +179,21 @@ def kernel_floor(problem: Any, now: Layers) -> np.ndarray:
     return np.asarray(least)
 
 
-def _certified(setup: Setup, runs: Any) -> dict[str, Any]:
-    seen, run = cert(setup), runs["run"]
-    e = norms(errors(setup.problem, path(run)))
+def predict_certified(setup: Setup, run: Run) -> Claims:
+    certified = cert(setup)
+    e = norms(errors(problem_of(setup), path(run)))
     # The error never grows, so that what is certified at e0 holds ever after.
-    e = np.minimum(e, seen.e0)
-    size = float(seen.k0)
+    e = np.minimum(e, certified.e0)
+    size = float(certified.k0)
     return {
-        "k ≥ kA": at_least(np.full(len(e), seen.kA), scale=size),
-        "k ≥ kB": at_least(seen.kB(e), scale=size),
-        "k ≥ kC": at_least(seen.kC(e), scale=size),
+        "k ≥ kA": at_least(np.full(len(e), certified.kA), scale=size),
+        "k ≥ kB": at_least(certified.kB(e), scale=size),
+        "k ≥ kC": at_least(certified.kC(e), scale=size),
     }
 
 
-def _floors(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    k = kernel_floor(run.setup.problem, path(run))
+def measure_certified(run: Run) -> Measurements:
+    k = kernel_floor(problem_of(setup_of(run)), path(run))
     return {"k ≥ kA": k, "k ≥ kB": k, "k ≥ kC": k}
 
 
@@ -187,24 +203,27 @@ RATES = Theorem(
     r"$I\otimes \sqrt{S}U_1U_1^T\sqrt{S} + VV^T\otimes S$, stays above $k_A = \lambda_rc$ (Thm 1), "
     r"above $k_B(\|E\|)$ from imbalance and product, and above $k_C(\|E\|)$ from its own start: "
     r"$k_C^2 = k_0^2 - 8\lambda_1[\|B\|(e_0-e)+\frac{1}{2}(e_0^2-e^2)]$.",
-    PLAIN,
-    _certified,
-    _floors,
-    1e-9,
-    cases.setup,
-    [Control("there is no weight decay", cases.decaying)],
+    hypotheses=PLAIN,
+    predict=predict_certified,
+    measure=measure_certified,
+    tolerance=1e-9,
+    instances=cases.setup,
+    controls=[Control("there is no weight decay", cases.decaying)],
     given=("error",),
     dynamics=(Flow,),
     title="certified rates",
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )
 
 
 def extreme(key: int, tilt: float = 0.0) -> Setup:
     """U1 and V on units of their own, labels in the slowest direction: Theorem 1 is an equality."""
     problem = cases.regression(key)
-    parts, rng = split(problem), cases.draws(key, "extreme")
-    W1, W2 = np.zeros((cases.D, cases.WIDTH)), np.zeros((cases.WIDTH, cases.M))
+    parts = split(problem)
+    rng = cases.draws(key, "extreme")
+    W1 = np.zeros((cases.D, cases.WIDTH))
+    W2 = np.zeros((cases.WIDTH, cases.M))
     sizes = np.sort(rng.uniform(0.5, 1.5, cases.R))[::-1]  # the least where σ is least
     W1[:, : cases.R] = parts.Phi1 * sizes
     W2[cases.R : cases.R + cases.M] = np.diag(np.sort(rng.uniform(0.5, 1.5, cases.M)))
@@ -214,21 +233,22 @@ def extreme(key: int, tilt: float = 0.0) -> Setup:
     return cases.setup(key, {"W1": W1, "W2": W2}, problem=problem.__class__(problem.X, Y, 0.5))
 
 
-def _slowest(setup: Setup) -> dict[str, Any]:
+def predict_slowest(setup: Setup) -> Claims:
     return {"rate": 2 * cert(setup).kA}
 
 
-def _first_rate(runs: Any) -> dict[str, Any]:
+def measure_slowest(run: Run) -> Measurements:
     """−d log(L − L*)/dt at the start, from the gradient."""
-    run = runs["run"]
     fall = sum(float(np.sum(run.data[f"pull_{n}"].values[0] ** 2)) for n in ("W1", "W2"))
     return {"rate": fall / above_minimum(run)[0]}
 
 
 def _not_extreme(setup: Setup) -> float:
     """Distance of the start's error from the slowest direction, and of k(0) from kA."""
-    now, problem = start(setup), problem_of(setup)
-    parts, E = split(problem), errors(problem, now)
+    now = start(setup)
+    problem = problem_of(setup)
+    parts = split(problem)
+    E = errors(problem, now)
     root = parts.sigma[:, None]
     moved = root * (now.U1 @ now.U1.T) @ (root * E) + parts.S[:, None] * (E @ now.V @ now.V.T)
     size = float(np.linalg.norm(E))
@@ -243,34 +263,37 @@ SHARP = Theorem(
     r"No better rate than $k_A$ follows from $\Lambda$ alone: from $U_1 = \sqrt{\Lambda_+}$, "
     r"$V = \sqrt{\Lambda_-}$ and labels in the slowest direction the loss starts to fall at the "
     r"rate $2\lambda_rc$ of Theorem 1 exactly.",
-    [*PLAIN, Hypothesis("the start is the slowest of its imbalance", _not_extreme, 1e-9)],
-    _slowest,
-    _first_rate,
-    1e-9,
-    extreme,
-    [Control("the start is the slowest", lambda key: extreme(key, tilt=0.3))],
+    hypotheses=[
+        *PLAIN,
+        Hypothesis("the start is the slowest of its imbalance", _not_extreme, 1e-9),
+    ],
+    predict=predict_slowest,
+    measure=measure_slowest,
+    tolerance=1e-9,
+    instances=extreme,
+    controls=[Control("the start is the slowest", lambda key: extreme(key, tilt=0.3))],
     dynamics=BOTH,
     title="Theorem 1 is attained",
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )
 
 
-def _envelope(setup: Setup, runs: Any) -> Told:
-    seen = cert(setup)
-    late = seen.restart(states(runs["run"])[-1])
+def predict_envelope(setup: Setup, run: Run) -> Told:
+    certified = cert(setup)
+    late = certified.restart(states(run)[-1])
     # Before the end, the kernel may still move by what kC allows.
     open_ = 2 * (1 - float(late.kC(0.0)) / late.k0) if late.k0 > 0 else 1.0
     values = {
-        "excess loss": bounded(setup, seen.envelope(times(setup))),
-        "k at the end": at_least(seen.asymptotic_rate, scale=late.k0),
+        "excess loss": bounded(setup, certified.envelope(times(setup))),
+        "k at the end": at_least(certified.asymptotic_rate, scale=late.k0),
         "restarted rate": equals(late.asymptotic_rate, scale=late.k0),
     }
     return Told(values, expected={"k at the end": open_, "restarted rate": open_})
 
 
-def _under(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    k = float(kernel_floor(run.setup.problem, path(run))[-1])
+def measure_envelope(run: Run) -> Measurements:
+    k = float(kernel_floor(problem_of(setup_of(run)), path(run))[-1])
     return {"excess loss": above_minimum(run), "k at the end": k, "restarted rate": k}
 
 
@@ -278,16 +301,17 @@ ENVELOPE = Theorem(
     "imbalance.envelope",
     r"$\|E\|$ stays below the solution of $\dot e = -\max(k_A, k_B(e), k_C(e))\,e$; certified "
     r"anew from a late state of a run, the rate is the true one, $k(\infty)$.",
-    [*PLAIN, IMBALANCED],
-    _envelope,
-    _under,
-    {"excess loss": 1e-9, "k at the end": 1e-9, "restarted rate": 1e-8},
-    cases.setup,
-    [Control("there is no weight decay", cases.decaying)],
+    hypotheses=[*PLAIN, IMBALANCED],
+    predict=predict_envelope,
+    measure=measure_envelope,
+    tolerance={"excess loss": 1e-9, "k at the end": 1e-9, "restarted rate": 1e-8},
+    instances=cases.setup,
+    controls=[Control("there is no weight decay", cases.decaying)],
     given=("last state",),
     dynamics=(Flow,),
     title="the certified envelope of the loss",
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )
 
 THEOREMS = (THM1, THM1_WIDE, RATES, SHARP, ENVELOPE)

@@ -1,27 +1,40 @@
 """SGD as a diffusion: Lemma 3, the equations on its way, and the gap, against autodiff."""
 
+import dataclasses
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..._engine.setup import Setup
 from ...dynamics import Flow
-from ...nets import Rank1
 from ...numerics.precision import host, to_numpy
-from ...problems import Regression
 from ...theory import balanced_sde, depth_exponents, rank1_overlaps, sde_coefficients
-from .. import _shared_hypotheses as common
-from .._claims import equals
-from .._erratum import Erratum, Evidence
-from .._source import RANK1 as SOURCE
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claim,
+    Claims,
+    Control,
+    Erratum,
+    Evidence,
+    Hypothesis,
+    Measurements,
+    Predict,
+    Run,
+    Setup,
+    Theorem,
+    common,
+    equals,
+    setup_of,
+)
 from . import _instances as cases
-from ._limits import depth_of
+from ._facts import depth_of
+from ._paper import OF_PATHS
 from ._sgd_gap import several_layers
-from ._velocities import ROUNDED
+from ._velocities import ROUNDED, Params
+
+LAYERS = 3  # where Eq (94) is looked at: its slips vanish for two
 
 
 def functions(params):
@@ -63,18 +76,19 @@ _along_path = jax.jit(jax.vmap(sde, in_axes=(None, None, None, 0)))
 
 
 @host
-def by_autodiff(run: Any) -> dict[str, np.ndarray]:
+def by_autodiff(run: Run) -> dict[str, np.ndarray]:
     """`sde` at every save that was reached."""
-    problem, count = run.setup.problem, len(cases.path(run))
+    problem = common.regression(setup_of(run))
+    count = len(cases.path(run))
     # As many rows as a power of two: how many were reached differs from run to run, and a new
     # number compiles anew.
     rows = np.minimum(np.arange(2 ** math.ceil(math.log2(count))), count - 1)
     params = {name: run.data[f"params_{name}"].values[rows] for name in ("v1", "u", "v")}
-    found = _along_path(problem.X, np.ravel(problem.labels), np.asarray(problem.weight), params)
-    return {name: x[:count] for name, x in to_numpy(found).items()}
+    values = _along_path(problem.X, np.ravel(problem.labels), np.asarray(problem.weight), params)
+    return {name: x[:count] for name, x in to_numpy(values).items()}
 
 
-def scaled(rows: dict[str, Any], whole: Any = None) -> dict[str, Any]:
+def scaled(rows: Mapping[str, ArrayLike], whole: np.ndarray | None = None) -> dict[str, Claim]:
     """Every instant by its own size: the loss falls by many decades.
 
     Args:
@@ -90,64 +104,52 @@ def scaled(rows: dict[str, Any], whole: Any = None) -> dict[str, Any]:
     return claims
 
 
-def seen(*names: str) -> Any:
+def measure_coefficients(*names: str) -> Callable[[Run], Measurements]:
     """What autodiff says at every save."""
 
-    def measure(runs: Any) -> dict[str, Any]:
-        found = by_autodiff(runs["run"])
-        return {name: found[name] for name in names}
+    def measure(run: Run) -> Measurements:
+        coefficients = by_autodiff(run)
+        return {name: coefficients[name] for name in names}
 
     return measure
 
 
-def gap_terms(setup: Setup, runs: Any) -> np.ndarray:
+def gap_terms(setup: Setup, run: Run) -> np.ndarray:
     """ξ²tr M at every save: the two terms of a gap's drift cancel for data of rank one."""
-    problem: Any = setup.problem
-    found = []
-    for p in cases.path(runs["run"]):
+    problem = common.regression(setup)
+    terms = []
+    for p in cases.path(run):
         xi = float(rank1_overlaps(p).xi)
         residual = problem.X @ (xi * p["v1"]) - np.ravel(problem.labels)
         kick = 2 * float(problem.weight) * float(np.linalg.norm(residual))
-        found.append(np.full(len(setup.params["u"]), (xi * kick) ** 2 * np.sum(problem.X**2)))
-    return np.asarray(found)
+        terms.append(np.full(len(setup.params["u"]), (xi * kick) ** 2 * np.sum(problem.X**2)))
+    return np.asarray(terms)
 
 
-def coefficients(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_coefficients(setup: Setup, run: Run) -> Claims:
     """From any start; the gaps have no Brownian part."""
-    problem: Any = setup.problem
-    found = [sde_coefficients(problem, p, 1.0, 1) for p in cases.path(runs["run"])]
-    noise = np.asarray([f.diffusion for f in found])
-    told = {
-        "theta_ito": [f.drift_ito for f in found],
-        "theta_noise": noise,
-    }
-    gaps = scaled({"gap_ito": [f.gap_drift for f in found]}, gap_terms(setup, runs))
-    still = np.zeros((len(found), len(setup.params["u"]), problem.n))
-    return {**scaled(told), **gaps, "gap_noise": equals(still, scale=np.abs(noise).max())}
+    problem = common.regression(setup)
+    instants = [sde_coefficients(problem, p, 1.0, 1) for p in cases.path(run)]
+    noise = np.asarray([now.diffusion for now in instants])
+    theta = scaled({"theta_ito": [now.drift_ito for now in instants], "theta_noise": noise})
+    gaps = scaled({"gap_ito": [now.gap_drift for now in instants]}, gap_terms(setup, run))
+    still = np.zeros((len(instants), len(setup.params["u"]), problem.n))
+    return {**theta, **gaps, "gap_noise": equals(still, scale=np.abs(noise).max())}
 
 
-def as_balanced(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_as_balanced(setup: Setup, run: Run) -> Claims:
     """The same by Lemma 3, which needs the balance."""
-    problem: Any = setup.problem
-    found = [
-        balanced_sde(problem, theta, depth_of(setup), 1.0)
-        for theta in cases.recorded(runs["run"], "theta")
+    problem = common.regression(setup)
+    instants = [
+        balanced_sde(problem, theta, depth_of(setup), 1.0) for theta in cases.recorded(run, "theta")
     ]
-    gaps = [np.full(len(setup.params["u"]), f.gap_drift) for f in found]
+    gaps = [np.full(len(setup.params["u"]), now.gap_drift) for now in instants]
     theta = {
-        "theta_ito": [f.drift_ito for f in found],
-        "theta_noise": [f.diffusion for f in found],
+        "theta_ito": [now.drift_ito for now in instants],
+        "theta_noise": [now.diffusion for now in instants],
     }
-    return {**scaled(theta), **scaled({"gap_ito": gaps}, gap_terms(setup, runs))}
+    return {**scaled(theta), **scaled({"gap_ito": gaps}, gap_terms(setup, run))}
 
-
-ABOUT: dict[str, Any] = {
-    "nets": (Rank1,),
-    "needs": cases.RECORD,
-    "given": ("path",),
-    "problems": (Regression,),
-    "source": SOURCE,
-}
 
 SDE = Theorem(
     "rank1.sgd.sde",
@@ -156,60 +158,98 @@ SDE = Theorem(
     r"gradient, of covariance $M$, with the further drift "
     r"$\frac{1}{2}\Psi(v_1^\top Mv_1)v_1+\Phi\xi Mv_1$; the gaps have the drift "
     r"$\xi^2\mathrm{tr}M-(\xi/\omega_k)^2\|v_{k+1}\|^2v_1^\top Mv_1$ and no Brownian part.",
-    [common.one_output(), common.not_at_minimum()],
-    coefficients,
-    seen("theta_ito", "theta_noise", "gap_ito", "gap_noise"),
-    1e-8,
-    cases.unbalanced,
-    [Control("the general form, not the balanced one", cases.unbalanced, as_balanced)],
+    hypotheses=[common.one_output(), common.not_at_minimum()],
+    predict=predict_coefficients,
+    measure=measure_coefficients("theta_ito", "theta_noise", "gap_ito", "gap_noise"),
+    tolerance=1e-8,
+    instances=cases.unbalanced,
+    controls=[
+        Control("the form of balanced nets", cases.unbalanced, predict_as_balanced, formula=True)
+    ],
     title="SGD's equation from any start",
-    **ABOUT,
+    given=("path",),
+    paper=OF_PATHS,
 )
 
 
-def balanced_kinds() -> list[Any]:
+def balanced_kinds() -> list[Hypothesis]:
     """A balanced net of more than one layer; gradient flow leads through such points only."""
     kinds = [common.one_output(), several_layers(), *common.plain(), common.balanced()]
     return [*kinds, common.not_at_minimum()]
 
 
+def as_printed_lemma_3(setup: Setup, run: Run) -> Claims:
+    """Itô's drift without ξ²."""
+    told = dict(predict_as_balanced(setup, run))
+    sizes = np.linalg.norm(cases.recorded(run, "theta"), axis=1)
+    xi2 = sizes ** (2 * depth_exponents(depth_of(setup)).lam)
+    ito = told["theta_ito"]
+    assert isinstance(ito, Claim)
+    told["theta_ito"] = dataclasses.replace(ito, value=ito.value / xi2[:, None])
+    return told
+
+
+def straightened(name: str) -> Predict:
+    """Lemma 3 without the part of one of its terms along θ."""
+
+    def predict(setup: Setup, run: Run) -> Claims:
+        told = dict(predict_as_balanced(setup, run))
+        claim = told[name]
+        assert isinstance(claim, Claim)
+        L = (depth_of(setup) + 1) // 2
+        factor = {"theta_ito": (2 * L - 3) / 2, "theta_noise": 2.0 * (L - 1)}[name]
+        theta = cases.recorded(run, "theta")
+        unit = theta / np.linalg.norm(theta, axis=1, keepdims=True)
+        value = claim.value.reshape(len(theta), setup.problem.d, -1)
+        along = np.einsum("ti,tj,tjk->tik", unit, unit, value) * factor / (1 + factor)
+        told[name] = dataclasses.replace(claim, value=np.reshape(value - along, claim.value.shape))
+        return told
+
+    return predict
+
+
 def printed_lemma_3(key: int) -> Evidence:
     """The printed Itô drift has ξ² too little; against second differences of θ by hand."""
     setup = cases.rank1(key, scale=0.4)
-    problem: Any = setup.problem
+    problem = common.regression(setup)
     point = {n: np.array(p) for n, p in setup.params.items()}
     omega = np.sum(point["u"] * point["v"], axis=1)
     xi = float(np.prod(omega))
     theta = xi * point["v1"]
-    X, n = np.asarray(problem.X), problem.n
+    X = np.asarray(problem.X)
+    n = problem.n
     loss = float(np.mean((X @ theta - np.ravel(problem.labels)) ** 2))
     truth = np.zeros_like(theta)
     for g in 2 * np.sqrt(loss / n) * X:
         along = (xi / omega * (point["v1"] @ g))[:, None]
         way = {"v1": xi * g, "u": along * point["v"], "v": along * point["u"]}
         truth += 0.5 * _second_difference(point, way)
-    right = balanced_sde(problem, theta, 2 * cases.L - 1, 1.0).drift_ito
+    right = balanced_sde(problem, theta, depth_of(setup), 1.0).drift_ito
     printed = right / xi**2
     size = np.linalg.norm(truth)
     return Evidence(*(float(np.linalg.norm(x - truth) / size) for x in (printed, right)))
 
 
-def _second_difference(point: Any, way: Any, step: float = 1e-3) -> np.ndarray:
+def _second_difference(point: Params, way: Params, step: float = 1e-3) -> np.ndarray:
     """d²θ along a direction, to fourth order."""
 
     def theta(e: float) -> np.ndarray:
         p = {n: point[n] + e * way[n] for n in point}
         return np.prod(np.sum(p["u"] * p["v"], axis=1)) * p["v1"]
 
-    near, far = theta(step) + theta(-step), theta(2 * step) + theta(-2 * step)
+    near = theta(step) + theta(-step)
+    far = theta(2 * step) + theta(-2 * step)
     return (16 * near - far - 30 * theta(0.0)) / (12 * step**2)
 
 
 def printed_algebra(key: int) -> Evidence:
     """𝒫 of Eq (94) by its first line, against its intermediate line and its last one."""
-    problem: Any = cases.data(key)
-    theta, L, N = 0.6 * cases.direction(key), cases.L, 2 * cases.L - 1
-    lam, square = depth_exponents(N).lam, float(theta @ theta)
+    problem = cases.data(key)
+    theta = 0.6 * cases.direction(key)
+    L = LAYERS
+    N = 2 * L - 1
+    lam = depth_exponents(N).lam
+    square = float(theta @ theta)
     xi2 = square**lam
     pushed = problem.X.T @ (problem.X @ theta)
     along = theta * (theta @ pushed) / square
@@ -230,59 +270,80 @@ LEMMA3 = Theorem(
     r"$8\eta\mathcal{L}\frac{L-1}{n}(\xi/\|v_1\|)^2[I+\frac{2L-3}{2}\Pi]X^\top X\theta$, "
     r"$\Pi = \theta\theta^\top/\|\theta\|^2$, and the gap the drift "
     r"$\frac{4\eta\mathcal{L}}{n}\xi^2\mathrm{tr}(P_\perp X^\top X)$.",
-    balanced_kinds(),
-    as_balanced,
-    seen("theta_ito", "theta_noise", "gap_ito"),
-    1e-8,
-    cases.rank1,
-    [Control("init is balanced", cases.unbalanced)],
+    hypotheses=balanced_kinds(),
+    predict=predict_as_balanced,
+    measure=measure_coefficients("theta_ito", "theta_noise", "gap_ito"),
+    tolerance=1e-8,
+    instances=cases.rank1,
+    controls=[Control("init is balanced", cases.unbalanced)],
+    terms={
+        "the drift's part along θ": straightened("theta_ito"),
+        "the noise's part along θ": straightened("theta_noise"),
+    },
     errata=(
         Erratum(
             "Lemma 3",
             r"the drift with $1/\|v_1\|^2$ in front",
             r"$(\xi/\|v_1\|)^2$, that is $\|\theta\|$ to the power $2-4/(2L-1)$",
-            "numeric",
-            printed_lemma_3,
+            "misprint",
+            evidence=printed_lemma_3,
+            quote=r"+ \frac{8\eta\mathcal{L}(L-1)}{n\|\theta\|^{\frac{2}{2L-1}}}\left[I + "
+            r"\frac{2L-3}{2}\frac{\theta\theta^T}{\|\theta\|^2}\right]X^T X\theta dt",
+            note="(85) with (87)-(89) gives the other power.",
+            predict=as_printed_lemma_3,
         ),
         Erratum(
             "Eq (94)",
             r"$4(L-1)(L-2)$ and $\frac{3(L-1)}{2L-1}$ on the way",
             r"$2(L-1)(L-2)$ and $L-1$, which give the last line",
-            "numeric",
-            printed_algebra,
+            "misprint",
+            evidence=printed_algebra,
+            quote=r"((L-1) + 4(L-1)(L-2))(1 - \lambda_L) - 2(L-1)\lambda_L",
         ),
         Erratum(
             "Eq (95), (96), (98), (99), (102)",
             r"$\xi^2\cdot\xi^2/\|\theta\|^2$ in the drift; a factor $k$ missing",
             r"$\xi^2/\|\theta\|^2$; $k^2 = 4|\xi|^3\eta\mathcal{L}/n$ in $\tau$",
-            "convention",
+            "misprint",
+            quote=r"\frac{8\eta\mathcal{L}(L-1)\xi^2}{n} \frac{\xi^2}{\|\theta\|^2} \left(I - "
+            r"\frac{1}{2} \frac{\theta\theta^T}{\|\theta\|^2} \right) X^T X \theta dt",
+            note="(94), and the lines after (109), have one factor ξ² only.",
         ),
     ),
     title="SGD's equation on a balanced net",
     dynamics=(Flow,),
-    **ABOUT,
+    given=("path",),
+    paper=OF_PATHS,
 )
 
 
-def overlaps(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_overlaps(setup: Setup, run: Run) -> Claims:
     """Eq (77)–(80) with Φ of (87)–(89)."""
-    problem: Any = setup.problem
-    X, n, L = np.asarray(problem.X), problem.n, len(setup.params["u"]) + 1
-    rows: dict[str, list[Any]] = {name: [] for name in ("omega", "xi")}
-    noise: dict[str, list[Any]] = {name: [] for name in ("omega", "xi")}
-    for p in cases.path(runs["run"]):
-        found = rank1_overlaps(p)
-        xi, omega, square = found.xi, found.omega, float(p["v1"] @ p["v1"])
+    return _overlaps(setup, run, (1.0, 1.0))
+
+
+def _overlaps(setup: Setup, run: Run, kept: tuple[float, float]) -> Claims:
+    problem = common.regression(setup)
+    X = np.asarray(problem.X)
+    n = problem.n
+    L = len(setup.params["u"]) + 1
+    rows: dict[str, list[np.ndarray]] = {
+        f"{name}_{part}": [] for part in ("ito", "noise") for name in ("omega", "xi")
+    }
+    for p in cases.path(run):
+        overlaps = rank1_overlaps(p)
+        xi = overlaps.xi
+        omega = overlaps.omega
+        square = float(p["v1"] @ p["v1"])
         r = X @ (xi * p["v1"]) - np.ravel(problem.labels)
         c = 2 * float(problem.weight) * n * np.sqrt(np.mean(r * r) / n)
         h = c * (X @ p["v1"])
         phi = 2 * (L - 1) / square, (L - 1) / square**2, 2 * (L - 1) * (L - 2) / square**2
-        rows["omega"].append((xi / omega) ** 2 * omega * (h @ h))
-        rows["xi"].append([xi**3 * (h @ h) * (phi[1] + phi[2])])
-        noise["omega"].append(np.outer(xi / omega * 2 * square, h))
-        noise["xi"].append([xi**2 * phi[0] * h])
-    told = {f"{name}_ito": values for name, values in rows.items()}
-    return scaled({**told, **{f"{name}_noise": values for name, values in noise.items()}})
+        rows["omega_ito"].append((xi / omega) ** 2 * omega * (h @ h))
+        rows["xi_ito"].append(np.array([xi**3 * (h @ h) * (kept[0] * phi[1] + kept[1] * phi[2])]))
+        rows["omega_noise"].append(np.outer(xi / omega * 2 * square, h))
+        rows["xi_noise"].append(np.array([xi**2 * phi[0] * h]))
+    return scaled(rows)
 
 
 EQ80 = Theorem(
@@ -291,15 +352,17 @@ EQ80 = Theorem(
     r"\omega_k\|Xv_1\|^2$, $\xi$ has $\frac{4\eta\mathcal{L}}{n}\xi^3\|Xv_1\|^2(\Phi_2+\Phi_3)$ "
     r"and the noise $2\sqrt{\eta\mathcal{L}/n}\,\xi^2\Phi_1(Xv_1)^\top dB$, with $\Phi_1 = "
     r"2(L-1)/\|v_1\|^2$, $\Phi_2 = (L-1)/\|v_1\|^4$, $\Phi_3 = 2(L-1)(L-2)/\|v_1\|^4$.",
-    balanced_kinds(),
-    overlaps,
-    seen("omega_ito", "xi_ito", "omega_noise", "xi_noise"),
-    1e-8,
-    cases.rank1,
-    [Control("init is balanced", cases.unbalanced)],
+    hypotheses=balanced_kinds(),
+    predict=predict_overlaps,
+    measure=measure_coefficients("omega_ito", "xi_ito", "omega_noise", "xi_noise"),
+    terms={"Φ2": lambda s, run: _overlaps(s, run, (0.0, 1.0))},
+    tolerance=1e-8,
+    instances=cases.rank1,
+    controls=[Control("init is balanced", cases.unbalanced)],
     title="the overlaps under SGD",
     dynamics=(Flow,),
-    **ABOUT,
+    given=("path",),
+    paper=OF_PATHS,
 )
 
 THEOREMS = (SDE, EQ80, LEMMA3)

@@ -1,41 +1,52 @@
 """What minibatches change: the gap grows at every step, and it alone decides where SGD ends."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ... import init, observe
-from ..._engine.setup import Setup, Until
-from ...dynamics import Descent
-from ...nets import Rank1
-from ...noise import Minibatch
-from ...problems import Regression
+from ...dynamics import Descent, Dynamics
 from ...theory import balanced_limit
-from .. import _shared_hypotheses as common
-from .._claims import equals
-from .._erratum import Erratum, Evidence
-from .._hypothesis import Hypothesis, kind
-from .._shared_measurements import limit
-from .._source import RANK1 as SOURCE
-from .._theorem import Control, Theorem, Told
+from ..prelude import (
+    Claim,
+    Claims,
+    Control,
+    Erratum,
+    Evidence,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Told,
+    Until,
+    common,
+    equals,
+    kind,
+    limit,
+)
 from . import _instances as cases
+from ._facts import DIES_OUT, depth_of, measure_end, outside, reaches_zero
 from ._invariants import SAVES, SHORT
-from ._limits import depth_of, reaches_zero
+from ._paper import RANK1_STEPS
 
 BATCH = 2
-SGD = Descent(0.01, Minibatch(BATCH))
 LONG = Until(steps=200_000, gap=1e-24, check_every=500)
 
 
 def gap_increments(problem, net, params, gradient, lr):
     """lr²ξ²[‖g‖² − (v1·g)²/s²] with the gradient ξg that v1 has."""
-    g, v1 = gradient["v1"], params["v1"]
+    g = gradient["v1"]
+    v1 = params["v1"]
     square = jnp.sum(params["u"][0] ** 2)
     return lr**2 * (jnp.sum(g * g) - jnp.sum(v1 * g) ** 2 / square)
 
 
 RECORD = {"gap": observe.gap, "grown": observe.running(gap_increments), "params": observe.params}
+OF_GAPS = dataclasses.replace(RANK1_STEPS, needs=RECORD)
 
 
 def several_layers() -> Hypothesis:
@@ -55,10 +66,11 @@ def minibatches() -> list[Hypothesis]:
     ]
 
 
-def grown(setup: Setup, runs: Any) -> dict[str, Any]:
+def predict_grown(setup: Setup, run: Run) -> dict[str, Claim]:
     """The sum of what every step adds, the same for all pairs; pairs parallel and equally long."""
-    total = runs["run"].data["grown"].values[:, None]
-    pairs, size = len(setup.params["u"]), float(np.sum(np.square(setup.params["v1"])))
+    total = run.data["grown"].values[:, None]
+    pairs = len(setup.params["u"])
+    size = float(np.sum(np.square(setup.params["v1"])))
     aligned = np.ones((len(total), pairs))
     return {
         "gap": equals(np.repeat(total, pairs, axis=1), scale=size),
@@ -67,9 +79,15 @@ def grown(setup: Setup, runs: Any) -> dict[str, Any]:
     }
 
 
-def seen_gap(runs: Any) -> dict[str, Any]:
+def predict_balance(setup: Setup, run: Run) -> Claims:
+    """As printed: the gap stays 0."""
+    told = predict_grown(setup, run)
+    return {**told, "gap": dataclasses.replace(told["gap"], value=0 * told["gap"].value)}
+
+
+def measure_grown(run: Run) -> Measurements:
     """Gap, cosines of the pairs, and all lengths over the first, at every save."""
-    data = runs["run"].data
+    data = run.data
     u, v = (np.asarray(data[f"params_{name}"].values) for name in ("u", "v"))
     sizes = [np.linalg.norm(x, axis=-1) for x in (u, v)]
     cosine = np.abs(np.sum(u * v, axis=-1)) / (sizes[0] * sizes[1])
@@ -77,23 +95,27 @@ def seen_gap(runs: Any) -> dict[str, Any]:
     return {"gap": data["gap"].values, "cosine": cosine, "lengths": lengths}
 
 
-def short(key: int, dynamics: Any = SGD, until: Until = SHORT, save_at: Any = SAVES) -> Setup:
+def short(
+    key: int, dynamics: Dynamics | None = None, until: Until = SHORT, save_at: ArrayLike = SAVES
+) -> Setup:
     """SGD on a balanced net."""
+    dynamics = cases.sgd(key) if dynamics is None else dynamics
     return cases.rank1(key, dynamics=dynamics, until=until, save_at=save_at, record=RECORD)
 
 
 def short_unbalanced(key: int) -> Setup:
     """SGD on one whose pairs are not parallel."""
-    return cases.unbalanced(key, SGD, until=SHORT, save_at=SAVES, record=RECORD)
+    return cases.unbalanced(key, cases.sgd(key), until=SHORT, save_at=SAVES, record=RECORD)
 
 
 def printed_balance(key: int) -> Evidence:
     """The gap after one step by hand, against 0 as printed and against the law."""
     setup = cases.rank1(key)
-    problem: Any = setup.problem
+    problem = common.regression(setup)
     v1, u, v = (np.array(setup.params[n]) for n in ("v1", "u", "v"))
     omega = np.sum(u * v, axis=1)
-    xi, lr = float(np.prod(omega)), 0.01
+    xi = float(np.prod(omega))
+    lr = 0.01
     g = np.ravel(problem.gradient(xi * v1))
     new_v1 = v1 - lr * xi * g
     new_u = u - lr * (xi / omega * (v1 @ g))[:, None] * v
@@ -108,42 +130,42 @@ DELTA = Theorem(
     r"On a balanced rank-1 net every step of GD or SGD, with any batch, keeps pairs parallel and "
     r"of one length $s$, and adds exactly $\Delta\delta = \eta^2\xi^2[\|g\|^2-(v_1\cdot "
     r"g)^2/s^2]$ to the gap $\delta = \|v_1\|^2-s^2$, $g$ the batch's gradient in $\theta$.",
-    minibatches(),
-    grown,
-    seen_gap,
-    1e-12,
-    short,
-    [Control("init is balanced", short_unbalanced)],
-    nets=(Rank1,),
-    needs=RECORD,
+    hypotheses=minibatches(),
+    predict=predict_grown,
+    measure=measure_grown,
+    tolerance=1e-12,
+    instances=short,
+    controls=[Control("init is balanced", short_unbalanced)],
     given=("gradients",),
-    problems=(Regression,),
-    dynamics=(Descent,),
     errata=(
         Erratum(
             "App. D.2",
-            "SGD keeps the balance",
+            "the dynamics of SGD maintains the balanced property",
             r"only pairs stay parallel and of one length; $\delta$ moves at every step",
-            "numeric",
-            printed_balance,
+            "false",
+            evidence=printed_balance,
+            quote="the dynamics of SGD will also maintain the balanced property",
+            predict=predict_balance,
         ),
     ),
-    source=SOURCE,
+    paper=OF_GAPS,
     title="the gap moves at every step",
+    own=True,
 )
 
 
-def from_gap(setup: Setup, runs: Any) -> Told:
+def predict_from_gap(setup: Setup, run: Run) -> Told:
     """θ∞ from the gap that the run ended with."""
-    problem: Any = setup.problem
-    final = runs["run"].final
+    problem = common.regression(setup)
+    final = run.final
     gap = float(final["v1"] @ final["v1"] - final["u"][0] @ final["u"][0])
-    found = balanced_limit(problem, common.start(setup), depth_of(setup), gap)
-    return Told({"theta": found.theta}, residual=found.residual)
+    exact = balanced_limit(problem, common.start(setup), depth_of(setup), gap)
+    return Told({"theta": exact.theta}, residual=exact.residual)
 
 
-def long(key: int, dynamics: Any = SGD) -> Setup:
+def long(key: int, dynamics: Dynamics | None = None) -> Setup:
     """SGD to the end."""
+    dynamics = cases.sgd(key) if dynamics is None else dynamics
     return cases.rank1(key, dynamics=dynamics, until=LONG, record=cases.PATH)
 
 
@@ -151,7 +173,7 @@ def at_rest() -> list[Hypothesis]:
     """SGD ends at an interpolator."""
     return [
         *minibatches(),
-        kind("noise dies out at the minima", common.noise_vanishes),
+        DIES_OUT,
         reaches_zero(),
     ]
 
@@ -161,23 +183,21 @@ END = Theorem(
     r"Where SGD from a balanced start ends is decided by its gap alone: $\theta(\infty) = "
     r"X^+y+s^{N-1}w_0$ with $s^{2(N-1)}(s^2+\delta_\infty-\|w_0\|^2) = \|X^+y\|^2$; the larger the "
     r"gap, the nearer to the min-norm solution.",
-    at_rest(),
-    from_gap,
-    lambda runs: {"theta": limit(runs["run"])},
-    1e-8,
-    long,
-    [
+    hypotheses=at_rest(),
+    predict=predict_from_gap,
+    measure=measure_end,
+    tolerance=1e-8,
+    instances=long,
+    controls=[
         Control(
             "init is balanced",
-            lambda key: cases.unbalanced(key, SGD, until=LONG, record=cases.PATH),
+            lambda key: cases.unbalanced(key, cases.sgd(key), until=LONG, record=cases.PATH),
         )
     ],
-    nets=(Rank1,),
     given=("gap",),
-    problems=(Regression,),
-    dynamics=(Descent,),
-    source=SOURCE,
+    paper=RANK1_STEPS,
     title="the gap decides where SGD ends",
+    own=True,
 )
 
 
@@ -189,48 +209,57 @@ def both(setup: Setup) -> dict[str, Setup]:
 
 def seen_start(key: int) -> Setup:
     """A start in the row space of the data."""
-    problem: Any = cases.data(key)
+    problem = cases.data(key)
     inside = problem.row_space @ (problem.row_space.T @ cases.direction(key))
-    params = init.balanced(cases.RANK1, 0.7 * inside / np.linalg.norm(inside), key=key)
+    params = init.balanced(cases.rank1_net(key), 0.7 * inside / np.linalg.norm(inside), key=key)
     return cases.setup(
-        cases.RANK1, params, key, SGD, problem=problem, until=LONG, record=cases.PATH
+        cases.rank1_net(key),
+        params,
+        key,
+        cases.sgd(key),
+        problem=problem,
+        until=LONG,
+        record=cases.PATH,
     )
 
 
 def unseen_share(setup: Setup) -> float:
     """How much of the start the data do not see; 0 where they see everything."""
-    problem: Any = setup.problem
+    problem = common.regression(setup)
     start = problem.as_predictor(common.start(setup))
-    outside = start - problem.row_space @ (problem.row_space.T @ start)
-    return float(np.linalg.norm(outside) / max(1e-300, float(np.linalg.norm(start))))
+    return float(
+        np.linalg.norm(outside(problem, start)) / max(1e-300, float(np.linalg.norm(start)))
+    )
 
 
-def least_norm(setup: Setup) -> dict[str, Any]:
-    """For both; in units of the start where it is zero."""
-    problem: Any = setup.problem
+def predict_both_ends(setup: Setup) -> Claims:
+    """The solution of least norm for both; in units of the start where it is zero."""
+    problem = common.regression(setup)
     size = max(float(np.linalg.norm(x)) for x in (problem.min_norm, common.start(setup)))
     return dict.fromkeys(("sgd", "gd"), equals(problem.min_norm, scale=size))
+
+
+def measure_both_ends(runs: Mapping[str, Run]) -> Measurements:
+    """Where each of them ends."""
+    return {name: limit(runs[name]) for name in ("sgd", "gd")}
 
 
 SAME = Theorem(
     "rank1.sgd.same",
     r"Where the data see all of the start, as with $n \ge d$ of full rank, noise has nothing to "
     r"choose: SGD and GD both end at the min-norm solution.",
-    [
+    hypotheses=[
         *at_rest(),
         kind("the step is constant", lambda s: np.isfinite(common.learning_rate(s))),
         Hypothesis("the data see the start", unseen_share, 1e-10),
     ],
-    least_norm,
-    lambda runs: {name: limit(runs[name]) for name in ("sgd", "gd")},
-    1e-8,
-    seen_start,
-    [Control("the data see the start", long)],
+    predict=predict_both_ends,
+    measure=measure_both_ends,
+    tolerance=1e-8,
+    instances=seen_start,
+    controls=[Control("the data see the start", long)],
     runs=both,
-    nets=(Rank1,),
-    problems=(Regression,),
-    dynamics=(Descent,),
-    source=SOURCE,
+    paper=RANK1_STEPS,
     title="no freedom, no effect of noise",
 )
 

@@ -1,18 +1,23 @@
 """Corollary 3.1 and Lemma C.10: the singular values of the layers, in the limit and on the way."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ...nets import TwoLayer
 from ...theory.spectral import limit_singular_values
-from .._claims import measured
-from .._hypothesis import Hypothesis
-from .._theorem import Control, Theorem, Told
+from ..prelude import (
+    Claims,
+    Control,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Told,
+    measured,
+    setup_of,
+)
 from . import _instances as cases
 from ._facts import (
-    ABOUT,
     I_GAMMA,
     PLAIN,
     QUIET,
@@ -27,33 +32,37 @@ from ._facts import (
 )
 from ._finite_step import small_step
 from ._measurements import betas, misfit, path, svdvals
+from ._paper import PAPER
 
 STEP = (PLAIN, QUIET, STEADY)
 
 
-def _limits(setup: Setup) -> Told:
+def predict_limits(setup: Setup) -> Told:
     return Told(sized(limit_of(setup).singular_values._asdict()), residual=limit_of(setup).residual)
 
 
-def _at_the_end(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    setup = run.setup
-    d, sigma = setup.problem.d, star(setup)
-    ends = limit_singular_values(np.diag(sigma), gamma_of(setup), d)
-    # A predictor that is still off by ε has singular values within ε of the limit's.
-    moved = limit_singular_values(np.diag(sigma + misfit(run)), gamma_of(setup), d)
-    own = [float(np.linalg.norm(b - a)) for a, b in zip(ends, moved, strict=True)]
+def measure_limits(run: Run) -> Measurements:
+    setup = setup_of(run)
+    d = setup.problem.d
+    sigma = star(setup)
+    # A predictor that is still off by ε has singular values within ε of the limit's, and those of
+    # the layers move by d√(s ± γ) = σ dσ/(2s√(s ± γ)), s² = σ² + γ².
+    s = np.hypot(sigma, gamma_of(setup))
+    root = np.sqrt(s + gamma_of(setup))
+    errors = [
+        misfit(run) * float(np.linalg.norm(x)) for x in (sigma / (2 * s * root), root / (2 * s))
+    ]
     values = svdvals(np.asarray(run.final["W1"])), svdvals(np.asarray(run.final["W2"]))
     return {
-        "W1": measured(_padded(values[0], d), error=own[0]),
-        "W2": measured(_padded(values[1], len(sigma)), error=own[1]),
+        "W1": measured(_padded(values[0], d), error=errors[0]),
+        "W2": measured(_padded(values[1], len(sigma)), error=errors[1]),
     }
 
 
 def _padded(values: np.ndarray, size: int) -> np.ndarray:
-    found = np.zeros((*values.shape[:-1], size))
-    found[..., : values.shape[-1]] = values[..., :size]
-    return found
+    padded = np.zeros((*values.shape[:-1], size))
+    padded[..., : values.shape[-1]] = values[..., :size]
+    return padded
 
 
 COR_3_1 = Theorem(
@@ -61,28 +70,26 @@ COR_3_1 = Theorem(
     r"At the end of the flow from $I_\gamma$ the layers have the singular values "
     r"$\sqrt{\sqrt{\sigma_i^2+\gamma^2} \pm \gamma}$ with $\sigma_i$ those of $\beta^\star$, and "
     r"$\sqrt{2\gamma}$ for the other $d - k$ of $W_1$.",
-    [*STEP, I_GAMMA, STABLE, small_step("end")],
-    _limits,
-    _at_the_end,
-    1e-8,
-    cases.flow,
-    [Control("the init is I_γ", cases.anisotropic)],
+    hypotheses=[*STEP, I_GAMMA, STABLE, small_step("end")],
+    predict=predict_limits,
+    measure=measure_limits,
+    tolerance=1e-8,
+    instances=cases.flow,
+    controls=[Control("the init is I_γ", cases.anisotropic)],
     title="singular values of the layers at the end",
     dynamics=STEPS,
-    **ABOUT,
+    paper=PAPER,
 )
 
 
-def _of_predictor(setup: Setup, runs: Any) -> dict[str, Any]:
-    found = [
-        limit_singular_values(beta, gamma_of(setup), setup.problem.d) for beta in betas(runs["run"])
-    ]
-    return sized({name: np.stack([getattr(f, name) for f in found]) for name in ("W1", "W2")})
+def predict_of_predictor(setup: Setup, run: Run) -> Claims:
+    limits = [limit_singular_values(beta, gamma_of(setup), setup.problem.d) for beta in betas(run)]
+    return sized({name: np.stack([getattr(f, name) for f in limits]) for name in ("W1", "W2")})
 
 
-def _of_layers(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    layers, problem = path(run), run.setup.problem
+def measure_of_predictor(run: Run) -> Measurements:
+    layers = path(run)
+    problem = setup_of(run).problem
     sizes = {"W1": problem.d, "W2": min(problem.d, problem.k)}
     return {n: _padded(svdvals(getattr(layers, n)), size) for n, size in sizes.items()}
 
@@ -92,16 +99,16 @@ LEMMA_C_10 = Theorem(
     r"At every time of the flow from $I_\gamma$ the singular values of the layers are "
     r"$\sqrt{\sqrt{\sigma_i^2+\gamma^2} \pm \gamma}$ with $\sigma_i$ those of the predictor at "
     r"that time, for any data.",
-    [*STEP, I_GAMMA, STABLE, small_step("path")],
-    _of_predictor,
-    _of_layers,
-    1e-10,
-    cases.flow,
-    [Control("the init is I_γ", cases.anisotropic)],
+    hypotheses=[*STEP, I_GAMMA, STABLE, small_step("path")],
+    predict=predict_of_predictor,
+    measure=measure_of_predictor,
+    tolerance=1e-10,
+    instances=cases.flow,
+    controls=[Control("the init is I_γ", cases.anisotropic)],
     given=("theta",),
     title="singular values of the layers at every time",
     dynamics=STEPS,
-    **ABOUT,
+    paper=PAPER,
 )
 
 
@@ -136,18 +143,18 @@ PERTURBED = Theorem(
     "spectral.perturbed",
     r"A small start near $I_\gamma$, such as Gaussian layers of standard deviation $s$ and width "
     r"$h$ with $\gamma = hs^2/2$, ends with the singular values of $W_1$ that $I_\gamma$ gives.",
-    [
+    hypotheses=[
         *STEP,
         Hypothesis("the init is near a small I_γ", _unlike, 0.3, True, "O(√γ)"),
         STABLE,
         small_step("end"),
     ],
-    lambda setup: {"W1": limit_of(setup).singular_values.W1},
-    lambda runs: {"W1": _at_the_end(runs)["W1"]},
-    1e-8,
-    gaussian,
-    [Control("the init is near a small I_γ", lambda key: gaussian(key, std=0.7))],
+    predict=lambda setup: {"W1": limit_of(setup).singular_values.W1},
+    measure=lambda run: {"W1": measure_limits(run)["W1"]},
+    tolerance=1e-8,
+    instances=gaussian,
+    controls=[Control("the init is near a small I_γ", lambda key: gaussian(key, std=0.7))],
     title="a small Gaussian init ends nearly alike",
     dynamics=STEPS,
-    **ABOUT,
+    paper=PAPER,
 )

@@ -1,28 +1,28 @@
 """Sharpness and Hessian trace where the flow ends."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
-from .._theorem import Control, Theorem
+from ...problems import Problem
+from ..prelude import Claims, Control, Measurements, Run, Setup, Theorem, setup_of
 from . import _instances as cases
-from ._facts import ABOUT, I_GAMMA, PLAIN, QUIET, STABLE, STEADY, STEPS, limit_of, sized
+from ._facts import STEPS, TO_THE_END, limit_of, sized
 from ._finite_step import small_step
 from ._measurements import ended, svdvals
+from ._paper import PAPER
 
 
-def _curvature(setup: Setup) -> dict[str, Any]:
+def predict_curvature(setup: Setup) -> Claims:
     limit = limit_of(setup)
     return sized({"sharpness": limit.sharpness, "hessian trace": limit.hessian_trace})
 
 
-def _dense_hessian(runs: Any) -> dict[str, Any]:
+def measure_curvature(run: Run) -> Measurements:
     """JᵀJ of the outputs: the Hessian where the residuals are zero."""
-    run = runs["run"]
-    problem = run.setup.problem
-    W1, W2 = np.asarray(run.final["W1"]), np.asarray(run.final["W2"])
-    values, outputs = np.linalg.eigh(_second_derivative(problem)), np.eye(problem.k)
+    problem = setup_of(run).problem
+    W1 = np.asarray(run.final["W1"])
+    W2 = np.asarray(run.final["W2"])
+    values = np.linalg.eigh(_second_derivative(problem))
+    outputs = np.eye(problem.k)
     rows = np.sqrt(np.maximum(values[0], 0))[:, None] * values[1].T
     jacobian = np.hstack([np.kron(rows, W2.T), np.kron(rows @ W1, outputs)])
     squares = svdvals(jacobian) ** 2
@@ -33,7 +33,7 @@ def _dense_hessian(runs: Any) -> dict[str, Any]:
     }
 
 
-def _second_derivative(problem: Any) -> np.ndarray:
+def _second_derivative(problem: Problem) -> np.ndarray:
     """A, by differences of the gradient, which is linear in the predictor."""
     zero = np.zeros((problem.d, problem.k))
     base = np.asarray(problem.gradient(zero))[:, 0]
@@ -51,13 +51,14 @@ CURVATURE = Theorem(
     r"largest eigenvalue of $(XMX^T\otimes I + XX^T\otimes N)$ and the trace "
     r"$k\,\operatorname{tr}(AM) + \operatorname{tr}(A)\|W_2\|^2$, with $M$ and $N$ from "
     r"$\beta^\star$ and $\gamma$.",
-    [PLAIN, QUIET, I_GAMMA, STEADY, STABLE, small_step("end", 4)],
-    _curvature,
-    _dense_hessian,
-    1e-8,
-    cases.flow,
-    [Control("the init is I_γ", cases.anisotropic)],
+    hypotheses=[*TO_THE_END, small_step("end", 4)],
+    predict=predict_curvature,
+    measure=measure_curvature,
+    tolerance=1e-8,
+    instances=cases.flow,
+    controls=[Control("the init is I_γ", cases.anisotropic)],
     title="sharpness and Hessian trace of the limit",
     dynamics=STEPS,
-    **ABOUT,
+    paper=PAPER,
+    own=True,
 )

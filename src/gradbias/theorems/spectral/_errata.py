@@ -14,14 +14,12 @@ from ...theory.spectral import (
     beta_velocity,
     limit_gram,
     product_velocity,
-    whitened_trajectory,
 )
 from ...theory.spectral.printed import (
     printed_beta_of,
     printed_singular_value_gradient,
-    printed_whitened_trajectory,
 )
-from .._erratum import Evidence
+from ..prelude import Evidence
 from . import _instances as cases
 
 TINY = 1e-15
@@ -46,31 +44,39 @@ class Drawn(NamedTuple):
 
 def _drawn(key: int, k: int = cases.K) -> Drawn:
     rng = cases.draws(key + 7)
-    beta, gamma = rng.standard_normal((cases.D, k)), float(rng.uniform(0.1, 0.35))
+    beta = rng.standard_normal((cases.D, k))
+    gamma = float(rng.uniform(0.1, 0.35))
     return Drawn(beta, alpha_of(beta, gamma), rng.standard_normal((cases.D, k)), gamma)
 
 
 def start_of_z(key: int) -> Evidence:
     """W1 at time 1 by the flow of both layers, against Z1·P from the two starts."""
-    problem, gamma = cases.regression(key), cases.draw_gamma(key)
+    problem = cases.regression(key)
+    gamma = cases.draw_gamma(key)
     P = cases.frame(cases.draws(key + 2), cases.WIDTH, cases.D).T
-    true = _flowed(problem, np.sqrt(2 * gamma) * P)
+    true = _flowed(problem, np.sqrt(2 * gamma) * P)[0]
     starts = np.eye(cases.D), np.sqrt(2 * gamma) * np.eye(cases.D)
-    printed, corrected = (_flowed(problem, z) @ P for z in starts)
+    printed, corrected = (_flowed(problem, z)[0] @ P for z in starts)
     return compared(true, printed, corrected)
 
 
-def _flowed(problem: Regression, W1: np.ndarray) -> np.ndarray:
-    shape, k = W1.shape, problem.k
+def _flowed(
+    problem: Regression, W1: np.ndarray, time: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both layers after this time, from a second layer of zeros."""
+    shape = W1.shape
+    k = problem.k
 
     def field(_t, y):
-        first, second = y[: W1.size].reshape(shape), y[W1.size :].reshape(shape[1], k)
+        first = y[: W1.size].reshape(shape)
+        second = y[W1.size :].reshape(shape[1], k)
         R = -problem.gradient(first @ second)
         return np.concatenate([(R @ second.T).ravel(), (first.T @ R).ravel()])
 
     start = np.concatenate([W1.ravel(), np.zeros(shape[1] * k)])
-    found = scipy.integrate.solve_ivp(field, (0, 1), start, "DOP853", rtol=1e-9, atol=1e-11)
-    return found.y[: W1.size, -1].reshape(shape)
+    solution = scipy.integrate.solve_ivp(field, (0, time), start, "DOP853", rtol=1e-9, atol=1e-11)
+    end = solution.y[:, -1]
+    return end[: W1.size].reshape(shape), end[W1.size :].reshape(shape[1], k)
 
 
 def predictor_of_dual(key: int) -> Evidence:
@@ -111,19 +117,37 @@ def _dual_of_sigma(key: int) -> tuple[np.ndarray, float, np.ndarray]:
 
 
 def velocity_of_z(key: int) -> Evidence:
-    """Ż1 = r W2ᵀ with W2 = Z1ᵀα."""
-    d, Z1 = _drawn(key, 1), cases.draws(key + 8).standard_normal((cases.D, cases.D))
-    true = d.R @ (Z1.T @ d.alpha).T
-    return compared(true, Z1 @ d.alpha @ d.R.T, d.R @ d.alpha.T @ Z1)
+    """Ż1 = r W2ᵀ with W2 = Z1ᵀα, at time ½ of a flow."""
+    Z1, Z2, r = _one_output_flow(key)
+    alpha = np.linalg.solve(Z1.T, Z2)
+    return compared(r @ Z2.T, Z1 @ alpha @ r.T, r @ alpha.T @ Z1)
 
 
 def velocity_of_beta(key: int) -> Evidence:
-    """β̇ = Ż1 Z2 + Z1 Ż2 for one output."""
-    d, Z1 = _drawn(key, 1), cases.draws(key + 8).standard_normal((cases.D, cases.D))
-    Z2 = Z1.T @ d.alpha
-    true = d.R @ (Z2.T @ Z2) + Z1 @ (Z1.T @ d.R)
-    forms = [G @ d.R + (d.alpha.T @ G @ d.alpha) * d.R for G in (Z1.T @ Z1, Z1 @ Z1.T)]
+    """β̇ = Ż1 Z2 + Z1 Ż2 for one output, at time ½ of a flow."""
+    Z1, Z2, r = _one_output_flow(key)
+    alpha = np.linalg.solve(Z1.T, Z2)
+    true = r @ (Z2.T @ Z2) + Z1 @ (Z1.T @ r)
+    forms = [G @ r + (alpha.T @ G @ alpha) * r for G in (Z1.T @ Z1, Z1 @ Z1.T)]
     return compared(true, *forms)
+
+
+def _one_output_flow(key: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Z1, Z2 and r at time ½, from Z1 = √(2γ)I."""
+    problem = cases.regression(key, k=1)
+    gamma = cases.draw_gamma(key)
+    Z1, Z2 = _flowed(problem, np.sqrt(2 * gamma) * np.eye(cases.D), time=0.5)
+    return Z1, Z2, -np.asarray(problem.gradient(Z1 @ Z2))
+
+
+def uneven_imbalance(key: int) -> Evidence:
+    """∇Ψ1 = Z1⁻ᵀZ2Z2ᵀ where Z1ᵀZ1 − Z2Z2ᵀ is diagonal, by both products."""
+    rng = cases.draws(key + 13)
+    Z2 = rng.standard_normal((cases.D, cases.K))
+    D = np.diag(rng.uniform(0.2, 2.0, size=cases.D))
+    Z1 = cases.frame(rng, cases.D, cases.D) @ np.linalg.cholesky(Z2 @ Z2.T + D).T
+    inverse = np.linalg.inv(Z1).T
+    return compared(inverse @ Z2 @ Z2.T, Z1 - D @ inverse, Z1 - inverse @ D)
 
 
 def growth_of_psi(key: int) -> Evidence:
@@ -140,9 +164,11 @@ def force_rises(key: int) -> Evidence:
     turn = cases.frame(rng, 2, 2)  # the counter-example in random coordinates
     X = np.diag([1.0, 20.0]) @ turn
     beta = turn.T @ np.array([20.0, 1.0])
-    problem, gamma, rate = Regression.half_sum(X, X @ beta), 0.01, 0.01
+    problem = Regression.half_sum(X, X @ beta)
+    gamma = 0.01
+    rate = 0.01
     times = (0.0139, 0.0401)
-    found = scipy.integrate.solve_ivp(
+    solution = scipy.integrate.solve_ivp(
         lambda _t, y: beta_velocity(problem, y, gamma),
         (0, times[1]),
         np.zeros(2),
@@ -151,8 +177,8 @@ def force_rises(key: int) -> Evidence:
         rtol=1e-9,
         atol=1e-11,
     )
-    squares = [float(np.sum(problem.gradient(b) ** 2)) for b in found.y.T]
-    losses = [float(problem.loss(b)) for b in found.y.T]
+    squares = [float(np.sum(problem.gradient(b) ** 2)) for b in solution.y.T]
+    losses = [float(problem.loss(b)) for b in solution.y.T]
     spent = times[1] - times[0]
     return Evidence(
         squares[1] / (squares[0] * math.exp(-2 * rate * spent)),
@@ -162,7 +188,8 @@ def force_rises(key: int) -> Evidence:
 
 def product_rate(key: int) -> Evidence:
     """The velocity of C = Rᵀα on whitened data, with +C and with +2γC."""
-    d, true = _drawn(key), _true_product_rate(key)
+    d = _drawn(key)
+    true = _true_product_rate(key)
     C = d.R.T @ d.alpha
     corrected = product_velocity(d.alpha, d.R, d.gamma)
     return compared(true, corrected - 2 * d.gamma * C + C, corrected)
@@ -178,20 +205,12 @@ def _true_product_rate(key: int) -> np.ndarray:
 
 def antisymmetric_rate(key: int) -> Evidence:
     """The velocity of C − Cᵀ as a commutator and as an anti-commutator."""
-    d, rate = _drawn(key), _true_product_rate(key)
-    C, one = d.R.T @ d.alpha, np.eye(cases.K)
+    d = _drawn(key)
+    rate = _true_product_rate(key)
+    C = d.R.T @ d.alpha
+    one = np.eye(cases.K)
     G = np.linalg.inv(one - d.alpha.T @ d.alpha)
     S = C - C.T
     first = (one - C - C.T) / 2 - 2 * d.gamma * G
     second = (2 * d.gamma * one - C - C.T) / 2 - 2 * d.gamma * G
     return compared(rate - rate.T, first @ S - S @ first, second @ S + S @ second)
-
-
-def digits_of_trajectory(key: int) -> Evidence:
-    """Both forms at γ = 1e-15 against a third, for γ ≪ σ*: σ*/(1 + 2σ*E/γ)."""
-    star = float(cases.draws(key + 10).uniform(1, 3))
-    half = np.log(2 * star / TINY) / (2 * star)
-    times = half * np.array([0.8, 1.0, 1.2])
-    true = star / (1 + 2 * star / TINY * np.exp(-2 * star * times))
-    forms = [f(star, TINY, times) for f in (printed_whitened_trajectory, whitened_trajectory)]
-    return compared(true, *forms)

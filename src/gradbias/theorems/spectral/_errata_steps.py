@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...problems import Regression
-from ...theory.spectral import gd_force_step, gd_step, whitened_descent
+from ...theory.spectral import gd_step, whitened_descent
 from ...theory.spectral.printed import printed_gd_step
-from .._erratum import Evidence
+from ..prelude import Evidence
 from . import _instances as cases
 from ._errata import compared
 
@@ -23,7 +23,8 @@ class OneOutput(NamedTuple):
 
 def _one_output(key: int) -> OneOutput:
     rng = cases.draws(key + 11)
-    W, a = rng.standard_normal((cases.D, cases.D)), rng.standard_normal(cases.D)
+    W = rng.standard_normal((cases.D, cases.D))
+    a = rng.standard_normal(cases.D)
     return OneOutput(cases.regression(key, k=1), W, a, cases.LR)
 
 
@@ -45,25 +46,16 @@ def second_layer_step(key: int) -> Evidence:
     return compared(net.a - net.lr * slope, printed, corrected)
 
 
-def force_step(key: int) -> Evidence:
-    """R after a step, by the step itself, against both closed forms."""
-    net = _one_output(key)
-    problem, params = net.problem, _params(net)
-    step = gd_step(problem, params, net.lr)
-    true = -problem.gradient(step.W1 @ step.W2)
-    corrected = gd_force_step(problem, params, net.lr)
-    R = -problem.gradient(net.W @ net.a[:, None])
-    A = 2 * float(problem.weight) * problem.X.T @ problem.X
-    swap = net.a @ net.W @ R - net.a @ net.W.T @ R  # printed minus corrected scalar
-    return compared(true, corrected - net.lr**2 * float(swap[0]) * (A @ R), corrected)
-
-
 def force_shrinks(key: int) -> Evidence:
     """|R⁺|/|R| on whitened data: at least 1 as printed, and the closed form."""
-    star, gamma, lr = float(cases.draws(key + 12).uniform(1, 3)), 1e-2, cases.LR
+    star = float(cases.draws(key + 12).uniform(1, 3))
+    gamma = 1e-2
+    lr = cases.LR
     path = whitened_descent(star, gamma, lr, 60)
     rho = star - path.z1 * path.z2
     true = rho[1:] / rho[:-1]
-    z1, z2, rho = path.z1[:-1], path.z2[:-1], rho[:-1]
+    z1 = path.z1[:-1]
+    z2 = path.z2[:-1]
+    rho = rho[:-1]
     closed = 1 - lr * (z1**2 + z2**2) - lr**2 * rho * z1 * z2
     return compared(true, np.maximum(true, 1.0), closed)

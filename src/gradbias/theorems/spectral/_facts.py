@@ -1,34 +1,22 @@
 """What the theorems ask of a setup: I_γ, whitened data, a step without extras."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ... import observe
-from ..._engine.setup import Setup
 from ...dynamics import Descent, Flow
-from ...nets import TwoLayer
 from ...noise import DataNoise
 from ...problems import Population, Regression
-from ...theory.spectral import Quadratic, SpectralLimit, curvature, quadratic, spectral_limit
-from .. import _shared_hypotheses as common
-from .._claims import equals
-from .._hypothesis import Hypothesis, kind
-from .._per_setup import fact
-from .._source import SPECTRAL
+from ...theory import least_squares, singular_basis
+from ...theory.spectral import SpectralLimit, spectral_limit
+from ..prelude import Claim, Hypothesis, Setup, common, equals, fact, kind
 
 # What every theorem of the paper is about, and what it reads from a run.
-ABOUT: dict[str, Any] = {
-    "nets": (TwoLayer,),
-    "problems": (Regression, Population),
-    "needs": {"theta": observe.theta, "params": observe.params},
-    "source": SPECTRAL,
-    "narrow": True,
-}
 
 
-def sized(values: Mapping[str, Any]) -> dict[str, Any]:
+def sized(values: Mapping[str, ArrayLike]) -> dict[str, ArrayLike | Claim]:
     """Predictions that may be zero, as for labels that are: errors are then absolute."""
     return {n: v if np.any(v) else equals(v, scale=1.0) for n, v in values.items()}
 
@@ -44,14 +32,15 @@ class Start(NamedTuple):
 @fact
 def start(setup: Setup) -> Start:
     """γ is the mean of the eigenvalues of W1W1ᵀ over 2: under I_γ it is γ itself."""
-    W1, W2 = np.asarray(setup.params["W1"]), np.asarray(setup.params["W2"])
+    W1 = np.asarray(setup.params["W1"])
+    W2 = np.asarray(setup.params["W2"])
     root = float(np.linalg.norm(W1.ravel())) / np.sqrt(2 * len(W1))
     return Start(W1, W2, root * root)
 
 
-def problem_of(setup: Setup) -> Quadratic:
+def problem_of(setup: Setup) -> Regression | Population:
     """The problem, known to be quadratic."""
-    return quadratic(setup.problem)
+    return least_squares(setup.problem)
 
 
 def gamma_of(setup: Setup) -> float:
@@ -74,13 +63,15 @@ def star(setup: Setup) -> np.ndarray:
 
 def scale_of(setup: Setup) -> float:
     """The curvature c of whitened data, A = c·(projection)."""
-    return float(curvature(problem_of(setup)).values[0])
+    return float(singular_basis(problem_of(setup)).curvature[0])
 
 
 def rate_of(setup: Setup) -> float:
     """The step of descent."""
-    dynamics: Any = setup.dynamics
-    return float(dynamics.lr)
+    rate = common.learning_rate(setup)
+    if not rate > 0:
+        raise ValueError(f"{type(setup.dynamics).__name__} has no constant learning rate")
+    return rate
 
 
 def times_of(setup: Setup) -> np.ndarray:
@@ -101,7 +92,7 @@ def _from_i_gamma(setup: Setup) -> float:
 
 @fact
 def _unevenness(setup: Setup) -> float:
-    values = curvature(problem_of(setup)).values
+    values = singular_basis(problem_of(setup)).curvature
     return float((values[0] - values[-1]) / values[0]) if len(values) else 1.0
 
 
@@ -135,3 +126,8 @@ def instability(setup: Setup) -> float:
 
 STABLE = Hypothesis("the step is below 2/sharpness", instability, 0.9)
 STEPS = (Flow, Descent)
+
+# What theorems about the end of a flow ask, or of descent that ends at the same place.
+TO_THE_END = (PLAIN, QUIET, I_GAMMA, STEADY, STABLE)
+# What theorems ask in which every singular value moves on its own.
+ON_WHITENED = (PLAIN, QUIET, STEADY, WHITENED, I_GAMMA)

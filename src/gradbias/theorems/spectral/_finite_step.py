@@ -6,16 +6,15 @@ and r × k numbers). What is left when it is broken off adds at most $\eta(L - L
 $\eta^2\sum\|\nabla L\|^2$ is $\eta$ times the loss that descent loses.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.integrate
+from numpy.typing import ArrayLike
 
-from ..._engine.setup import Setup
 from ...dynamics import Descent
-from ...theory.spectral import curvature
-from .._hypothesis import Hypothesis
-from .._per_setup import fact
+from ...theory import singular_basis
+from ..prelude import Hypothesis, Setup, fact
 from ._facts import gamma_of, instability, limit_of, problem_of, rate_of, times_of
 
 MOST = 1000  # integration steps; then the bound takes over
@@ -23,7 +22,7 @@ DONE = 1e-12  # of the loss
 SECOND = 1.5  # for the terms of second order in the step, while lr · sharpness is small
 
 
-class Drift(NamedTuple):
+class RelativeDrift(NamedTuple):
     """Relative changes by finite steps, to first order.
 
     Attributes:
@@ -51,38 +50,44 @@ class Change(NamedTuple):
 
 
 @fact
-def drift(setup: Setup) -> Drift:
+def drift(setup: Setup) -> RelativeDrift:
     """Zero for a flow."""
-    if not isinstance(setup.dynamics, Descent) or not len(curvature(problem_of(setup)).values):
-        return Drift(0.0, 0.0, 0.0, 0.0)
+    directions = singular_basis(problem_of(setup)).curvature
+    if not isinstance(setup.dynamics, Descent) or not len(directions):
+        return RelativeDrift(0.0, 0.0, 0.0, 0.0)
     unstable = instability(setup)
     more = SECOND / (1 - unstable) if unstable < 1 else np.inf
-    return Drift(*(rate_of(setup) * more * value for value in _first_order(setup)))
+    return RelativeDrift(*(rate_of(setup) * more * value for value in _first_order(setup)))
 
 
-def _first_order(setup: Setup) -> Drift:
+def _first_order(setup: Setup) -> RelativeDrift:
     """d/d lr of the relative changes at lr = 0."""
-    gamma, d = gamma_of(setup), setup.problem.d
-    times, found = _along_the_flow(setup)
-    at = [np.interp(times_of(setup), times, column) for column in found.T]
-    saves, end = Change(*at), Change(*found[-1])
-    return Drift(
-        float(found[:, 0].max() / (2 * gamma * np.sqrt(d))),
+    gamma = gamma_of(setup)
+    d = setup.problem.d
+    times, changes = _along_the_flow(setup)
+    at = [np.interp(times_of(setup), times, column) for column in changes.T]
+    saves = Change(*at)
+    end = Change(*changes[-1])
+    return RelativeDrift(
+        float(changes[:, 0].max() / (2 * gamma * np.sqrt(d))),
         max(_ratio(end.first, end.first_size), _ratio(end.second, end.second_size)),
         max(_ratio(saves.first, saves.first_size), _ratio(saves.second, saves.second_size)),
         end.kkt,
     )
 
 
-def _ratio(change: Any, size: Any) -> float:
+def _ratio(change: ArrayLike, size: ArrayLike) -> float:
     whole = np.linalg.norm(size)
     return float(np.linalg.norm(change) / whole) if whole else 0.0
 
 
 def _along_the_flow(setup: Setup) -> tuple[np.ndarray, np.ndarray]:
     """Times, and a `Change` for each, until the loss is at its minimum."""
-    gamma, problem = gamma_of(setup), problem_of(setup)
-    values, basis = curvature(problem)
+    gamma = gamma_of(setup)
+    problem = problem_of(setup)
+    view = singular_basis(problem)
+    values = view.curvature
+    basis = view.basis
     target = basis.T @ problem.as_predictor(limit_of(setup).theta)
     r, k = target.shape
 
@@ -92,7 +97,8 @@ def _along_the_flow(setup: Setup) -> tuple[np.ndarray, np.ndarray]:
     def field(_t, y):
         z1, z2 = unpack(y)
         R = values[:, None] * (target - z1 @ z2)
-        forth, back = z1.T @ R, R @ z2.T
+        forth = z1.T @ R
+        back = R @ z2.T
         added = back.T @ back - forth @ forth.T
         return np.concatenate([back.ravel(), forth.ravel(), added.ravel()])
 
@@ -102,18 +108,19 @@ def _along_the_flow(setup: Setup) -> tuple[np.ndarray, np.ndarray]:
     solver = scipy.integrate.DOP853(field, 0.0, start, np.inf, **tolerance)
     unseen = 2 * gamma * (problem.d - r)  # of ‖W1‖², which never moves
     whole = left = _excess(values, target)
-    times, found = [0.0], [_change(*unpack(start), np.zeros((r, r)), gamma, unseen)]
+    times = [0.0]
+    changes = [_change(*unpack(start), np.zeros((r, r)), gamma, unseen)]
     while len(times) < MOST and left > DONE * whole and solver.status == "running":
         solver.step()
         z1, z2 = unpack(solver.y)
         left = _excess(values, target - z1 @ z2)
         times.append(solver.t)
-        found.append(_change(z1, z2, solver.y[-r * r :].reshape(r, r), gamma, unseen))
+        changes.append(_change(z1, z2, solver.y[-r * r :].reshape(r, r), gamma, unseen))
     rest = _change(*unpack(solver.y), left * np.eye(r), gamma, unseen)
     sizes = rest._replace(first_size=0.0, second_size=0.0)
     times.append(2 * times[-1] + 1.0)
-    found.append(Change(*map(sum, zip(found[-1], sizes, strict=True))))
-    return np.array(times), np.array(found)
+    changes.append(Change(*map(sum, zip(changes[-1], sizes, strict=True))))
+    return np.array(times), np.array(changes)
 
 
 def _excess(values: np.ndarray, missing: np.ndarray) -> float:

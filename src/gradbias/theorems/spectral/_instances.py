@@ -6,15 +6,19 @@ Few shapes, because each one compiles: flow and descent with two outputs, flow w
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Dynamics, Flow
 from ...init import orthogonal
 from ...nets import TwoLayer
 from ...numerics.host_rng import generator
 from ...problems import Regression
+from ..prelude import Setup, Until
 
-D, N, K, WIDTH = 5, 3, 2, 7
+D = 5
+N = 3
+K = 2
+WIDTH = 7
 SAVES = 24
 TIMES = np.concatenate([[0.0], np.geomspace(3e-2, 1e3, SAVES - 1)])
 STEPS = np.concatenate([[0], np.round(np.geomspace(10, 20_000, SAVES - 1))])
@@ -55,7 +59,7 @@ def flow(
     params: dict[str, np.ndarray] | None = None,
     dynamics: Dynamics | None = None,
     until: Until | None = None,
-    save_at: Any = None,
+    save_at: ArrayLike | None = None,
 ) -> Setup:
     """A flow from I_γ to its end, or the same with one thing changed."""
     net = TwoLayer(D, k, WIDTH)
@@ -98,8 +102,8 @@ def anisotropic(key: int, k: int = K, whitened: bool = False) -> Setup:
 def starved(key: int, k: int = K) -> Setup:
     """The control of the rates: nearly all of W1 lies where the data see nothing."""
     V = regression(key, k).row_space
-    seen = V @ V.T
-    root = np.sqrt(2 * draw_gamma(key)) * (np.eye(D) - seen + 1e-9 * seen)
+    row_space = V @ V.T
+    root = np.sqrt(2 * draw_gamma(key)) * (np.eye(D) - row_space + 1e-9 * row_space)
     return flow(key, k, params=first_layer(key, root, k))
 
 

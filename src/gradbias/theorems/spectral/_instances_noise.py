@@ -6,27 +6,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import observe
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent
 from ...init import orthogonal
 from ...nets import TwoLayer
 from ...noise import LabelNoise
 from ...problems import Regression
-from .._hypothesis import Hypothesis, kind
-from .._source import SPECTRAL
+from ..prelude import Hypothesis, Setup, Until, kind
 from . import _instances as cases
 from ._facts import ONE_OUTPUT, PLAIN, STEADY, rate_of
 
 SHAPE = (cases.N, cases.D)
 STD = 0.5
 ALONE = 1e-15  # a learning rate at which only noise, made as much larger, moves anything
-ABOUT: dict[str, Any] = {
-    "nets": (TwoLayer,),
-    "problems": (Regression,),
-    "dynamics": (Descent,),
-    "source": SPECTRAL,
-    "narrow": True,
-}
 
 
 def shrinking(problem, net, params, gradient, lr):
@@ -40,6 +31,11 @@ def shrinking(problem, net, params, gradient, lr):
 def area(problem, net, params, gradient, lr):
     """The loss, without the noise of this step, times the time of gradient flow."""
     return lr * problem.net_loss(net, params)
+
+
+def loss_of_step(problem, net, params, gradient, lr):
+    """The loss, without the noise of this step."""
+    return problem.net_loss(net, params)
 
 
 RECORD = {

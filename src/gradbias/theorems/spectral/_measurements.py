@@ -1,12 +1,12 @@
 """What is read from a run: the layers and the predictor at every save, and their velocities."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._engine.run import Run
-from .._claims import Measured
-from .._shared_measurements import limit
+from ..prelude import Measured, limit, setup_of
 
 
 class Path(NamedTuple):
@@ -30,9 +30,8 @@ class Motion(NamedTuple):
 
 def path(run: Run) -> Path:
     """The layers at every save; after a stop, those of the end."""
-    final: Any = run.final
-    layers = [_filled(run.data[f"params_{name}"].values, final[name]) for name in ("W1", "W2")]
-    return Path(*layers)
+    W1, W2 = (_filled(run.data[f"params_{n}"].values, run.final[n]) for n in ("W1", "W2"))
+    return Path(W1, W2)
 
 
 def _filled(values: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -42,23 +41,29 @@ def _filled(values: np.ndarray, last: np.ndarray) -> np.ndarray:
 
 def betas(run: Run) -> np.ndarray:
     """The recorded predictor (saves, d, k); after a stop, that of the end."""
-    setup: Any = run.setup
-    shape = (-1, setup.problem.d, setup.problem.k)
-    last: Any = run.theta
-    return _filled(run.data["theta"].values.reshape(shape), np.reshape(last, shape)[0])
+    problem = setup_of(run).problem
+    shape = (-1, problem.d, problem.k)
+    return _filled(run.data["theta"].values.reshape(shape), np.reshape(end_of(run), shape)[0])
+
+
+def end_of(run: Run) -> np.ndarray:
+    """The predictor where a run ended."""
+    assert run.theta is not None
+    return run.theta
 
 
 def forces(run: Run, beta: np.ndarray) -> np.ndarray:
     """R = −∂L/∂β along a path."""
-    setup: Any = run.setup
-    return -np.stack([np.asarray(setup.problem.gradient(b)) for b in beta])
+    problem = setup_of(run).problem
+    return -np.stack([np.asarray(problem.gradient(b)) for b in beta])
 
 
 def motion(run: Run) -> Motion:
     """W1' = R W2ᵀ and W2' = W1ᵀ R at every save."""
     W1, W2 = path(run)
     R = forces(run, W1 @ W2)
-    first, second = R @ transposed(W2), transposed(W1) @ R
+    first = R @ transposed(W2)
+    second = transposed(W1) @ R
     return Motion(first, second, first @ W2 + W1 @ second)
 
 
@@ -88,6 +93,6 @@ def misfit(run: Run) -> float:
     return float(limit(run).error)
 
 
-def ended(run: Run, value: Any, slope: float) -> Measured:
+def ended(run: Run, value: ArrayLike, slope: float) -> Measured:
     """A function of the end: `slope` times the misfit is its own error."""
     return Measured(np.asarray(value, dtype=np.float64), slope * misfit(run))

@@ -3,30 +3,62 @@
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from ... import observe
-from ..._engine.setup import Setup
-from ...theory import commutator_moments, moment_exponent, noise_only_lyapunov, noise_only_moments
-from .._claims import equals, measured
-from .._erratum import Erratum
-from .._hypothesis import Hypothesis, kind
-from .._theorem import Control, Ensemble, Theorem
+from ...theory import moment_exponent, noise_only_lyapunov
+from ..prelude import (
+    Claim,
+    Claims,
+    Control,
+    Ensemble,
+    Erratum,
+    Hypothesis,
+    Measurements,
+    Setup,
+    Theorem,
+    equals,
+    kind,
+)
 from . import _instances_noise as cases
-from ._errata_noise import mean_commutator
+from . import _odd_parts as odd
+from ._errata_noise import jensen, mean_commutator
 from ._instances import draws
+from ._paper import OF_NOISE
 
-D, WIDTH, MEMBERS = 3, 4, 4000
-TIME, STEPS = 0.1, 40
-RECORD = {"params": observe.params}
+D = 3
+SIZES = (D, 5)
+WIDTH = 4
+MEMBERS = 4000
+TIME = 1.0
+STEPS = 1920
+PARTS = 48  # of the run, with odd parts of their own weight
+PARAMS = {"params": observe.params}
+OF_MOMENTS = {
+    "a2": observe.running(odd.square_of_second),
+    "seen": observe.running(odd.trace_of_first),
+    "WWt": observe.running(odd.square_of_first),
+}
+OF_WEDGES = {
+    "wedge": observe.running(odd.wedge),
+    "square": observe.running(odd.square_of_wedge),
+}
 
 
-def members(setup: Setup) -> Ensemble:
+def members(setup: Setup, count: int = MEMBERS, **record: Any) -> Ensemble:
     """Many draws."""
 
     def build(member: int) -> Setup:
-        return setup.replace(key=setup.key * MEMBERS + member, record=RECORD)
+        return setup.replace(key=setup.key * count + member, record={**PARAMS, **record})
 
-    return Ensemble(build, {"member": range(MEMBERS)})
+    return Ensemble(build, {"member": range(count)})
+
+
+def in_parts(setup: Setup, **record: Any) -> Ensemble:
+    """Saved at the ends of the parts of the run."""
+    last = int(np.max(cases.steps_of(setup)))
+    ends = np.unique(np.round(np.linspace(0, last, PARTS + 1)))
+    return members(setup.replace(save_at=ends), **record)
 
 
 def time_of(setup: Setup) -> float:
@@ -34,14 +66,6 @@ def time_of(setup: Setup) -> float:
     return cases.kick(setup) ** 2 * float(np.max(cases.steps_of(setup)))
 
 
-def _coarse(setup: Setup) -> float:
-    """Euler's moments grow as (1 + κh)^k instead of e^{κt}: less by κ²ht/2, relatively."""
-    X, t = np.asarray(cases.data_of(setup).X), time_of(setup)
-    kappa = float(np.linalg.norm(X.T @ X))
-    return kappa**2 * cases.kick(setup) ** 2 * t
-
-
-FINE = Hypothesis("steps are short", _coarse, 0.1, True, "O((lr δ)²)")
 KINDS = [*cases.HYPOTHESES, cases.ONLY_NOISE]
 
 
@@ -59,41 +83,57 @@ def start(setup: Setup) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.asarray(cases.data_of(setup).X), W, a[:, 0]
 
 
-def layers(runs: Any, when: int = -1) -> tuple[np.ndarray, np.ndarray]:
+def layers(run: xr.Dataset, when: int = -1) -> tuple[np.ndarray, np.ndarray]:
     """W (members, d, width) and a (members, width) at a save."""
-    W, a = (runs["run"][f"params_{name}"].values[:, when] for name in ("W1", "W2"))
+    W, a = (run[f"params_{name}"].values[:, when] for name in ("W1", "W2"))
     return W, a[:, :, 0]
 
 
-def mean(values: np.ndarray) -> Any:
-    """Over the members."""
-    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return measured(values.mean(axis=0), standard_error=error)
+def odd_parts(run: xr.Dataset, name: str) -> np.ndarray:
+    """(members, parts, …)."""
+    return run[name].values[:, 1:]
 
 
-def largest(values: np.ndarray) -> Any:
+def largest(values: np.ndarray) -> Claim:
     """A claim on every entry, in units of the largest: each has a standard error of its own."""
     return equals(values, scale=np.abs(values).max())
 
 
-def as_printed(predict: Any) -> Any:
-    """A prediction with time counted in lr·δ a step instead of its square."""
-    return lambda setup: predict(setup, time_of(setup) / cases.kick(setup))
+def predict_moments(setup: Setup, strength: float = 1.0, forms: bool = True) -> Claims:
+    """Of descent, exactly: cosh κt is ½(1 + κh)^k + ½(1 − κh)^k in k steps of h."""
+    X, W, a = start(setup)
+    A = X.T @ X
+    kappa = float(np.linalg.norm(A))
+    seen = float(np.sum((X @ W) ** 2))
+    first = float(a @ a)
+    h = cases.kick(setup) ** 2 * strength
+    k = float(np.max(cases.steps_of(setup)))
+    rise, fall = (np.exp(k * np.log1p(sign * kappa * h)) for sign in (1, -1))
+    cosh = (rise + fall) / 2
+    sinh = (rise - fall) / 2
+    if not forms:
+        cosh = 1.0
+        sinh = kappa * h * k
+    area = first * sinh / kappa + seen * (cosh - 1) / kappa**2
+    return {
+        "WWt": largest(W @ W.T + area * A),
+        "a2": first * cosh + seen * sinh / kappa,
+    }
 
 
-def _moments(setup: Setup, time: float | None = None) -> dict[str, Any]:
-    found = noise_only_moments(*start(setup), time_of(setup) if time is None else time)
-    return {"WWt": largest(found.WWt), "a2": float(found.a2)}
-
-
-def _seen_moments(runs: Any) -> dict[str, Any]:
-    W, a = layers(runs)
-    return {"WWt": mean(W @ np.swapaxes(W, 1, 2)), "a2": mean(np.sum(a**2, axis=1))}
+def measure_moments(run: xr.Dataset) -> Measurements:
+    W, a = layers(run)
+    second, first, square = (odd_parts(run, name) for name in ("a2", "seen", "WWt"))
+    return {
+        "WWt": odd.mean(W @ np.swapaxes(W, 1, 2), square, second, first),
+        "a2": odd.mean(np.sum(a**2, axis=1), second, first),
+    }
 
 
 def general(key: int) -> Setup:
-    """Data with different singular values."""
-    X = draws(key + 23).standard_normal((D + 1, D))
+    """Data with different singular values, of three or of five inputs."""
+    d = SIZES[key % 2]
+    X = draws(key + 23).standard_normal((d + 1, d))
     X /= np.linalg.norm(X.T @ X) ** 0.5
     return cases.alone(key, X, TIME, STEPS, WIDTH, saves=2)
 
@@ -104,32 +144,43 @@ PROP_A = Theorem(
     r"$E|a|^2 = |a_0|^2\cosh\kappa t+\frac{1}{\kappa}\mathrm{tr}(AW_0W_0^\top)\sinh\kappa t$ and "
     r"$E[WW^\top] = W_0W_0^\top+A\int E|a|^2$ with $\kappa = \|A\|_F$, $A = X^\top X$; label noise "
     r"that outweighs the gradient is this at $t = (\eta\delta)^2k$.",
-    [*KINDS, FINE],
-    _moments,
-    _seen_moments,
-    0.01,
-    general,
-    [Control("time is (lr δ)² a step", general, as_printed(_moments))],
-    runs=members,
+    hypotheses=KINDS,
+    predict=predict_moments,
+    measure=measure_moments,
+    tolerance=1e-3,
+    instances=general,
+    controls=[
+        Control(
+            "time is lr δ a step",
+            general,
+            lambda setup: predict_moments(setup, 1 / cases.kick(setup)),
+            formula=True,
+        )
+    ],
+    terms={"orders of t above the first": lambda setup: predict_moments(setup, forms=False)},
+    runs=lambda setup: in_parts(setup, **OF_MOMENTS),
     errata=[
         Erratum(
-            "Proof of Prop 4.1",
-            r"$d\|a_i\|^2$, and $\sqrt n$ for $\sqrt d$",
-            r"$d\cdot a_i^2$: the dimension times the square",
-            "convention",
+            "Proposition 4.1, proof",
+            r"$\sqrt n$ beside $\sqrt d$, for one number",
+            r"$\sqrt d$ throughout",
+            "misprint",
+            quote=r"d(\mathbf{u}_0 + \sqrt{d}\mathbf{v}_0) = \sqrt{d}(\mathbf{u}_0 + "
+            r"\sqrt{n}\mathbf{v}_0) dt",
+            note=r"$d\|a_i\|^2dt$ there is the dimension times the square.",
         )
     ],
     title="noise alone: second moments explode",
     slow=True,
-    **cases.ABOUT,
+    paper=OF_NOISE,
 )
 
 
 def isotropic(
-    key: int, time: float = TIME, steps: int = STEPS, X: Any = None, **more: Any
+    key: int, time: float = TIME, steps: int = STEPS, X: np.ndarray | None = None, **more: Any
 ) -> Setup:
-    """X = I."""
-    data = np.eye(D) if X is None else X
+    """X = I, of three or of five inputs."""
+    data = np.eye(SIZES[key % 2]) if X is None else X
     return cases.alone(key, data, time, steps, WIDTH, **{"saves": 2, **more})
 
 
@@ -146,17 +197,37 @@ def _planes(W: np.ndarray) -> np.ndarray:
     return size[..., :, None] * size[..., None, :] - G**2
 
 
-def _commutators(setup: Setup, time: float | None = None) -> dict[str, Any]:
+def predict_commutators(setup: Setup, strength: float = 1.0) -> Claims:
+    """Of descent, exactly: a step of h makes (1 − 2h + (d + 2)h²)P + 2hQ and Q + (d − 1)hP."""
     _, W, a = start(setup)
-    t = time_of(setup) if time is None else time
-    found, signed = commutator_moments(W, a, t), np.exp(-t) * _wedges(W, a)
-    return {"mean": largest(signed), "P": largest(found.P), "Q": largest(found.Q)}
-
-
-def _seen_commutators(runs: Any) -> dict[str, Any]:
-    W, a = layers(runs)
+    h = cases.kick(setup) ** 2 * strength
+    k = int(np.max(cases.steps_of(setup)))
+    d = len(W)
+    step = np.array([[1 - 2 * h + (d + 2) * h**2, 2 * h], [(d - 1) * h, 1.0]])
     e = _wedges(W, a)
-    return {"mean": mean(e), "P": mean(np.sum(e**2, axis=1)), "Q": mean(_planes(W))}
+    both = np.stack([np.sum(e**2, axis=0), _planes(W)])
+    P, Q = np.einsum("ij,jkl->ikl", np.linalg.matrix_power(step, k), both)
+    return {"mean": largest((1 - h) ** k * e), "P": largest(P), "Q": largest(Q)}
+
+
+def predict_linear(setup: Setup) -> Claims:
+    """To first order in time."""
+    _, W, a = start(setup)
+    t = time_of(setup)
+    P = np.sum(_wedges(W, a) ** 2, axis=0)
+    Q = _planes(W)
+    return {"P": largest(P + t * (2 * Q - 2 * P)), "Q": largest(Q + t * (len(W) - 1) * P)}
+
+
+def measure_commutators(run: xr.Dataset) -> Measurements:
+    W, a = layers(run)
+    e = _wedges(W, a)
+    square = odd_parts(run, "square")
+    return {
+        "mean": odd.mean(e, odd_parts(run, "wedge")),
+        "P": odd.mean(np.sum(e**2, axis=1), square),
+        "Q": odd.mean(_planes(W), square),
+    }
 
 
 PROP_C = Theorem(
@@ -164,41 +235,58 @@ PROP_C = Theorem(
     r"For $A = I$ the signed mean of the commutator decays, $E[z_i,a] = [z_i,a](0)e^{-t}$; its "
     r"size does not: $P = E\sum_i[z_i,a]_{kl}^2$ and $Q = \frac{1}{2}E\sum_{ij}[z_i,z_j]_{kl}^2$ "
     r"obey $P' = -2P+2Q$, $Q' = (d-1)P$ and grow as $e^{(\sqrt{2d-1}-1)t}$ for $d \ge 2$.",
-    [*KINDS, IDENTITY, FINE],
-    _commutators,
-    _seen_commutators,
-    0.02,
-    isotropic,
-    [Control("time is (lr δ)² a step", isotropic, as_printed(_commutators))],
-    runs=members,
+    hypotheses=[*KINDS, IDENTITY],
+    predict=predict_commutators,
+    measure=measure_commutators,
+    tolerance=1e-3,
+    instances=isotropic,
+    controls=[
+        Control(
+            "XᵀX is the identity",
+            lambda key: isotropic(key, X=np.diag([1.7, 0.3, 0.1])),
+        )
+    ],
+    terms={"orders of t above the first": predict_linear},
+    runs=lambda setup: in_parts(setup, **OF_WEDGES),
     errata=[
         Erratum(
-            "Prop 4.1(c)",
+            "Proposition 4.1 (c)",
             r"$E|[z_i,a]| = |[z_i(0),a(0)]|e^{-t} \to 0$",
             r"Itô's formula for $|e|$ has a local time at 0: $E|e|$ tends to a constant for $d = 2$"
             r" and grows for $d \ge 3$; what goes to 0 is the angle of $z_i$ and $a$",
-            "numeric",
-            mean_commutator,
+            "false",
+            evidence=mean_commutator,
+            quote=r"\lim_{t \rightarrow \infty} \mathbb{E} [|\mathbf{w}_i, \mathbf{a}|] "
+            r"\rightarrow 0.",
         )
     ],
     title="noise alone: commutators do not vanish",
     slow=True,
-    **cases.ABOUT,
+    paper=OF_NOISE,
 )
 
-BURN, TIMES = 1 / 3, 12.0
+BURN = 1 / 3
+TIMES = 24.0
+LASTING = 2000
+LATER = 8  # parts of the run after the burn-in
 POWER = 0.5
 
 
 def lasting_members(setup: Setup) -> Ensemble:
     """Saved after a third of the time, when the directions have forgotten the start."""
+    later = setup.replace(save_at=_after_burn(setup))
+    return members(later, LASTING, rates=observe.running(odd.rates))
+
+
+def _after_burn(setup: Setup) -> np.ndarray:
     last = float(np.max(cases.steps_of(setup)))
-    return members(setup.replace(save_at=[0.0, np.round(BURN * last), last]))
+    return np.concatenate([[0.0], np.round(np.linspace(BURN * last, last, LATER + 1))])
 
 
-def _grown(setup: Setup) -> dict[str, Any]:
+def predict_grown(setup: Setup) -> Claims:
     """The rates λ1, λ2 − λ1 and that of E|(w, a)|^½, times what is left of the time."""
-    d, last = setup.problem.d, float(np.max(cases.steps_of(setup)))
+    d = setup.problem.d
+    last = float(np.max(cases.steps_of(setup)))
     exponents = noise_only_lyapunov(d)
     span = cases.kick(setup) ** 2 * (last - np.round(BURN * last))
     return {
@@ -208,19 +296,28 @@ def _grown(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _seen_growth(runs: Any) -> dict[str, Any]:
+def measure_grown(run: xr.Dataset) -> Measurements:
     """From the first column and its plane with the second."""
-    sizes, planes = [], []
-    for when in (1, 2):
-        W, a = layers(runs, when)
+    sizes = []
+    planes = []
+    for when in (1, -1):
+        W, a = layers(run, when)
         S = np.concatenate([W, a[:, None]], axis=1)
         sizes.append(np.log(np.linalg.norm(S[:, :, 0], axis=1)))
         planes.append(_log_plane(S))
-    growth, plane = sizes[1] - sizes[0], planes[1] - planes[0]
-    powers = [np.exp(POWER * x) for x in sizes]
-    errors = [p.std(ddof=1) / np.sqrt(len(p)) / p.mean() for p in powers]
-    rise = measured(np.log(powers[1].mean() / powers[0].mean()), 0.0, np.hypot(*errors))
-    return {"growth": mean(growth), "angle": mean(plane - 2 * growth), "power": rise}
+    growth = sizes[1] - sizes[0]
+    plane = planes[1] - planes[0]
+    before, after = (np.exp(POWER * x) for x in sizes)
+    # The log of the ratio of the means, to first order in each of the members.
+    ratio = np.log(after.mean() / before.mean()) + after / after.mean() - before / before.mean()
+    rates = np.diff(run["rates"].values[:, 1:], axis=1)
+    whole = rates.sum(axis=1)[:, : 2 * odd.POWERS]
+    parts = rates.reshape(len(rates), -1)
+    return {
+        "growth": odd.mean(growth, whole),
+        "angle": odd.mean(plane - 2 * growth, whole),
+        "power": odd.mean(ratio, parts),
+    }
 
 
 def _log_plane(S: np.ndarray) -> np.ndarray:
@@ -229,12 +326,13 @@ def _log_plane(S: np.ndarray) -> np.ndarray:
     return np.sum(np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))), axis=1)
 
 
-def lasting(key: int, X: Any = None) -> Setup:
+def lasting(key: int, X: np.ndarray | None = None) -> Setup:
     """Long enough for the exponents, with steps as short as they need."""
-    return isotropic(key, TIMES, int(TIMES * D / SHORT), X)
+    d = SIZES[key % 2] if X is None else len(X)
+    return isotropic(key, TIMES * D / d, int(TIMES * D / SHORT), X)
 
 
-SHORT = 0.0075  # of the step times d: Euler's exponents are then good to a few thousandths
+SHORT = 0.004  # of the step times d: Euler's exponents are then good to a thousandth
 EXPONENTS = [
     kind("there are two inputs or more", lambda s: s.problem.d > 1),
     kind("there are two hidden units or more", lambda s: np.shape(s.params["W1"])[1] > 1),
@@ -249,35 +347,44 @@ PROP_B = Theorem(
     r"parallel as $e^{(\lambda_2-\lambda_1)t}$: with $\lambda_1+\ldots+\lambda_p = "
     r"\frac{1}{2}((d-1)E[x^2]-p)$, $x$ of density "
     r"$\propto x^{p-1}\sqrt{1+x^2}^{d-1-p}e^{-(d-1)x^2/2}$.",
-    [*KINDS, IDENTITY, *EXPONENTS],
-    _grown,
-    _seen_growth,
-    0.01,
-    lasting,
-    [Control("XᵀX is the identity", lambda key: lasting(key, np.diag([1.7, 0.3, 0.1])))],
+    hypotheses=[*KINDS, IDENTITY, *EXPONENTS],
+    predict=predict_grown,
+    measure=measure_grown,
+    tolerance=1e-3,
+    instances=lasting,
+    controls=[Control("XᵀX is the identity", lambda key: lasting(key, np.diag([1.7, 0.3, 0.1])))],
     runs=lasting_members,
     errata=[
         Erratum(
-            "Prop 4.1(b)",
+            "Proposition 4.1 (b), after (D.3)",
             r"$d \ge 5$",
             r"$d \ge 2$ is enough; the proof itself needs $\sqrt d > 1+\sqrt2$, that is $d \ge 6$",
             "unproved",
-            note="For d = 5 and α = 0.01 the proof's constant is −0.0008, not positive.",
+            quote=r"For $d \geq 5$ and $0 < \alpha < 1$ , we have $c_0 > 0$",
+            note="For d = 5 and α = 0.01 the proof's constant c₀ is −0.08, not positive.",
         ),
         Erratum(
-            "Prop 4.1(b), proof",
-            r"$d^{1-\alpha}$ in Jensen's inequality; the moving average of $a$",
-            r"$d^{\alpha-1}$; of $a^2$",
-            "convention",
+            "Proposition 4.1 (b), proof, after (D.3)",
+            r"$(\sum_i\|w_i\|^2)^\alpha \ge d^{1-\alpha}\sum_i\|w_i\|^{2\alpha}$ for $0 < "
+            r"\alpha < 1$",
+            r"$d^{\alpha-1}$",
+            "false",
+            evidence=jensen,
+            bound=True,
+            quote=r"\left( \sum_{i=1}^d \|\mathbf{w}_i\|^2 \right)^\alpha \geq d^{1-\alpha} "
+            r"\sum_{i=1}^d \|\mathbf{w}_i(t)\|^{2\alpha}",
+            note="The proof averages a², the proposition a.",
         ),
         Erratum(
             "Section 4.1",
             "the top singular value grows and all others decay to zero, for d of at least 2",
             r"$\lambda_1 = 0$ for $d = 2$, and $\lambda_2 > 0$ for $d \ge 6$: only ratios decay",
-            "unproved",
+            "false",
+            quote=r"the top singular value of $\mathbf{W}$ grows unboundedly, whereas the "
+            "remaining singular values decay to 0",
         ),
     ],
     title="noise alone: Lyapunov exponents",
     slow=True,
-    **cases.ABOUT,
+    paper=OF_NOISE,
 )

@@ -1,10 +1,7 @@
 """Theorems C.11 and C.12: on whitened data every singular value is learned on its own."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ...dynamics import Descent
 from ...theory.spectral import (
     WhitenedDescent,
@@ -12,19 +9,26 @@ from ...theory.spectral import (
     whitened_descent,
     whitened_trajectory,
 )
-from .._claims import equals
-from .._erratum import Erratum
-from .._hypothesis import Hypothesis
-from .._per_setup import fact
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    equals,
+    fact,
+    setup_of,
+)
 from . import _errata as evidence
 from . import _instances as cases
 from ._facts import (
-    ABOUT,
     I_GAMMA,
+    ON_WHITENED,
     PLAIN,
     QUIET,
-    STEADY,
     STEPS,
     WHITENED,
     gamma_of,
@@ -36,6 +40,7 @@ from ._facts import (
     times_of,
 )
 from ._measurements import betas, duals, forces, path, svdvals, transposed
+from ._paper import PAPER
 
 
 def whitened(key: int) -> Setup:
@@ -49,16 +54,16 @@ def vectors(setup: Setup) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.linalg.svd(beta, full_matrices=False)
 
 
-def _still(setup: Setup) -> dict[str, Any]:
+def predict_still(setup: Setup) -> Claims:
     names = ("off-diagonal", "outputs (C.17)", "inputs (C.18)", "hidden (C.22)")
     return {name: equals(0.0, scale=1.0) for name in names}
 
 
-def _products(runs: Any) -> dict[str, Any]:
-    run = runs["run"]
-    layers, alpha = path(run), duals(path(run))
+def measure_still(run: Run) -> Measurements:
+    layers = path(run)
+    alpha = duals(path(run))
     R = forces(run, layers.beta)
-    U, s, Vt = vectors(run.setup)
+    U, s, Vt = vectors(setup_of(run))
     core = U.T @ layers.beta @ Vt.T
     off = core * (1 - np.eye(len(s)))
     return {
@@ -79,43 +84,52 @@ THM_C_11 = Theorem(
     r"On whitened data and from $I_\gamma$ the singular vectors of the predictor are those of "
     r"$\beta^\star$ at every time, and $\alpha^TR$, $\alpha R^T$ and $W_1^TRW_2^T$ are symmetric; "
     r"this also holds for $XX^T = cI$ and for descent with any step.",
-    [PLAIN, QUIET, WHITENED, I_GAMMA],
-    _still,
-    _products,
-    1e-8,
-    whitened,
-    [
+    hypotheses=[PLAIN, QUIET, WHITENED, I_GAMMA],
+    predict=predict_still,
+    measure=measure_still,
+    tolerance=1e-8,
+    instances=whitened,
+    controls=[
         Control("the data are whitened", cases.flow),
         Control("the init is I_γ", lambda key: cases.anisotropic(key, whitened=True)),
     ],
     errata=[
         Erratum(
-            "Theorem C.11, proof",
+            "Theorem C.11, proof of (C.17)",
             r"$(R^T\alpha)' = … + R^T\alpha$",
             r"$(R^T\alpha)' = … + 2\gamma R^T\alpha$",
-            "numeric",
-            evidence.product_rate,
+            "misprint",
+            evidence=evidence.product_rate,
+            quote=r"- 2\gamma (I_k - \alpha^\top \alpha)^{-1} \mathbf{R}^\top \alpha + "
+            r"\mathbf{R}^\top \alpha,",
+            note="The line before it gives the 2γ; the lines after it repeat the slip.",
         ),
         Erratum(
-            "Theorem C.11, proof",
+            "Theorem C.11, proof of (C.17)",
             r"$(C-C^T)' = HS - SH$ with $S = C-C^T$ and $H = \frac{1}{2}(I-C-C^T) - "
             r"2\gamma(I-\alpha^T\alpha)^{-1}$",
             r"$(C-C^T)' = HS + SH$ with $H = \frac{1}{2}(2\gamma I-C-C^T) - "
             r"2\gamma(I-\alpha^T\alpha)^{-1}$",
-            "numeric",
-            evidence.antisymmetric_rate,
-            note="the conclusion is the same: S = 0 stays 0",
+            "misprint",
+            evidence=evidence.antisymmetric_rate,
+            quote=r"&\quad - (\mathbf{C} - \mathbf{C}^\top) \left[ \frac{1}{2} (\mathbf{I} - "
+            r"\mathbf{C} - \mathbf{C}^\top) - 2\gamma (I_k - \alpha^\top \alpha)^{-1} "
+            r"\right].",
+            note="the line before it, and that for (C.18), have the plus; the conclusion is "
+            "the same: S = 0 stays 0",
         ),
     ],
     title="whitened data: singular vectors stand still",
     dynamics=STEPS,
-    **ABOUT,
+    paper=PAPER,
 )
 
 
 def steps_of(setup: Setup) -> int:
     """After how many steps nothing moves any more in double precision, or the last save."""
-    c, gamma, sigma = scale_of(setup), gamma_of(setup), star(setup)
+    c = scale_of(setup)
+    gamma = gamma_of(setup)
+    sigma = star(setup)
     learned = sigma[sigma > 0]
     if not len(learned):
         return 0
@@ -156,14 +170,14 @@ def _trajectory(setup: Setup) -> np.ndarray:
     return whitened_trajectory(star(setup), gamma_of(setup), times_of(setup), scale_of(setup))
 
 
-def _learned(setup: Setup) -> dict[str, Any]:
+def predict_learned(setup: Setup) -> Claims:
     U, _, Vt = vectors(setup)
     sigma = _trajectory(setup)
     return sized({"sigma": np.sort(sigma)[:, ::-1], "theta": (U * sigma[:, None, :]) @ Vt})
 
 
-def _seen(runs: Any) -> dict[str, Any]:
-    beta = betas(runs["run"])
+def measure_learned(run: Run) -> Measurements:
+    beta = betas(run)
     return {"sigma": svdvals(beta), "theta": beta}
 
 
@@ -172,39 +186,28 @@ THM_C_12 = Theorem(
     r"On whitened data, $A = cI$ on the span of $X^T$, and from $I_\gamma$, "
     r"$\dot\sigma_i = 2c\sqrt{\sigma_i^2+\gamma^2}(\sigma_i^\star-\sigma_i)$ has a closed "
     r"solution, and $\beta(t) = U\operatorname{diag}(\sigma(t))V^T$.",
-    [
-        PLAIN,
-        QUIET,
-        STEADY,
-        WHITENED,
-        I_GAMMA,
+    hypotheses=[
+        *ON_WHITENED,
         SHORT,
         Hypothesis("the step is small", _lag, 0.2, True, "O(lr)"),
     ],
-    _learned,
-    _seen,
-    1e-8,
-    whitened,
-    [Control("the data are whitened", cases.flow)],
+    predict=predict_learned,
+    measure=measure_learned,
+    tolerance=1e-8,
+    instances=whitened,
+    controls=[Control("the data are whitened", cases.flow)],
     errata=[
-        Erratum(
-            "Theorem C.12",
-            r"$2\gamma\sigma_\alpha/(1-\sigma_\alpha^2)$ with $\sigma_\alpha$ as a difference",
-            r"$\gamma\sigma^\star(1-E)(w+vE)/(\gamma(w-vE^2)+2\sigma^\star\sigma^\star E)$",
-            "numeric",
-            evidence.digits_of_trajectory,
-            note="the same function; the printed form has no digits left at γ = 1e-15",
-        ),
         Erratum(
             "Theorem C.12",
             r"$\sigma^\star$ for $t \ge 1/(2\sigma^\star)$",
             r"$\sigma^\star/(1+2\sigma^\star)$ at $t = 1/(2\sigma^\star)$",
-            "convention",
+            "misprint",
+            quote=r"\sigma_{*,i}, & \text{otherwise.} \end{cases}",
             note="its own proof has it; that value depends on units, and half is learned at "
             "ln(2σ*/γ)/(2σ*)",
         ),
     ],
     title="whitened data: the singular values",
     dynamics=STEPS,
-    **ABOUT,
+    paper=PAPER,
 )

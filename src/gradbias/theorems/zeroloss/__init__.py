@@ -5,6 +5,7 @@ from . import (
     _lemma_c8,
     _lemmas_4_3_4_5,
     _lemmas_c4_to_c7,
+    _remark_b10_thm_6_1,
     _section_5,
     _section_6_1,
     _steps,
@@ -21,5 +22,6 @@ THEOREMS = (
     *_section_6_1.THEOREMS,
     *_lemma_6_5.THEOREMS,
     *_steps.THEOREMS,
+    *_remark_b10_thm_6_1.THEOREMS,
     *_thms_6_6_6_7.THEOREMS,
 )

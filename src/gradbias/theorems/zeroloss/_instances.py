@@ -5,7 +5,7 @@ Few shapes, because each one compiles: all diagonal nets have six inputs and thr
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -13,24 +13,23 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ... import observe
-from ..._engine.setup import Setup, Until
 from ...dynamics import Dynamics, Flow
-from ...nets import MLP, Diagonal, FunctionNet
+from ...nets import MLP, Diagonal, Net
 from ...numerics.host_rng import generator
 from ...numerics.precision import host
+from ...numerics.types import PyTree
 from ...problems import Regression
 from ...theory import diagonal, manifold
-from .. import _shared_hypotheses as common
-from .._hypothesis import Hypothesis
-from .._per_setup import fact
+from ..prelude import Hypothesis, Setup, Until, common, fact, kind
 
-D, N = 6, 3
+D = 6
+N = 3
 DIAGONAL = Diagonal(D)
 TANH = MLP((1, 3, 1), "tanh")
-NETS = (Diagonal, MLP, FunctionNet)
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 1e3, 23)])
 TIGHT = Flow(rtol=1e-12, atol=1e-14)
 DENSE = 1000  # parameters up to which a Hessian is formed
+ARRIVED = 1e-6  # of the loss at the start: a gap at which a flow may be told to stop
 MOST = 40  # parameters up to which flows are differentiated by differences
 
 
@@ -44,19 +43,26 @@ def slope(problem, net, params):
 RECORD = {"loss": observe.loss, "params": observe.params, "slope": slope}
 
 
+class FlowOptions(TypedDict, total=False):
+    """What a flow may have of its own."""
+
+    dynamics: Dynamics
+    time: float
+
+
 def flow(
-    problem: Any,
-    net: Any,
-    params: Mapping[str, Any],
+    problem: Regression,
+    net: Net,
+    params: Mapping[str, np.ndarray],
     key: int,
-    dynamics: Dynamics | None = None,
+    dynamics: Dynamics = TIGHT,
     time: float = float(TIMES[-1]),
 ) -> Setup:
     """Gradient flow to its end; with a small `time`, one that is stopped on the way."""
-    moves = TIGHT if dynamics is None else dynamics
-    until = Until(gap=1e-28, time=min(time, float(TIMES[-1])))
+    stopped = time < TIMES[-1]
+    until = Until(time=time) if stopped else Until(gap=1e-28, time=float(TIMES[-1]))
     saves = TIMES * (min(time, TIMES[-1]) / TIMES[-1])
-    return Setup(problem, net, params, moves, until=until, record=RECORD, save_at=saves, key=key)
+    return Setup(problem, net, params, dynamics, until=until, record=RECORD, save_at=saves, key=key)
 
 
 def regression(key: int, n: int = N, nonzero: int = 2) -> Regression:
@@ -78,13 +84,18 @@ def start(key: int) -> dict[str, np.ndarray]:
     return {name: rng.uniform(0.5, 1.0, D) for name in ("u", "v")}
 
 
-def diagonal_flow(key: int, **changes: Any) -> Setup:
+def diagonal_flow(
+    key: int,
+    problem: Regression | None = None,
+    params: Mapping[str, np.ndarray] | None = None,
+    **options: Unpack[FlowOptions],
+) -> Setup:
     """A diagonal net."""
-    problem, params = changes.pop("problem", regression(key)), changes.pop("params", start(key))
-    return flow(problem, DIAGONAL, params, key, **changes)
+    data = regression(key) if problem is None else problem
+    return flow(data, DIAGONAL, start(key) if params is None else params, key, **options)
 
 
-def tanh_flow(key: int, doubled: bool = False, **changes: Any) -> Setup:
+def tanh_flow(key: int, doubled: bool = False, **options: Unpack[FlowOptions]) -> Setup:
     """A tanh net on three points, with labels not far from what it starts with.
 
     `doubled` makes two of the points one, so that their gradients depend on each other.
@@ -109,10 +120,10 @@ def tanh_flow(key: int, doubled: bool = False, **changes: Any) -> Setup:
     away = np.repeat(0.4, N) if doubled else rng.uniform(0.2, 0.5, N) * rng.choice([-1, 1], N)
     labels = hidden @ params["W2"] + params["b2"] + away[:, None]
     problem = Regression.half_mean(X[:, None], labels)
-    return flow(problem, TANH, params, key, **changes)
+    return flow(problem, TANH, params, key, **options)
 
 
-def flat(tree: Any) -> np.ndarray:
+def flat(tree: PyTree) -> np.ndarray:
     """A PyTree as one vector, in the order of `ravel_pytree`."""
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
@@ -123,27 +134,21 @@ def size(setup: Setup) -> int:
     return len(flat(setup.params))
 
 
-def residual(setup: Setup) -> Any:
+def residual(setup: Setup) -> manifold.Residuals:
     """The residual with L = ½‖residual‖²."""
-    problem: Any = setup.problem
-    return manifold.residuals(problem, setup.net)
+    return manifold.residuals(common.regression(setup), setup.net)
 
 
 @fact
-def end(setup: Setup) -> Any:
+def end(setup: Setup) -> manifold.LimitPoint:
     """Φ of the start, as the theory finds it: `.x` and `.info`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `.info` says the same, and hypotheses read it
         return manifold.limit_point(setup.params, residual=residual(setup))
 
 
-def at_end(setup: Setup) -> tuple[Any, dict[str, Any]]:
-    """Φ(x0) and the residual, as the functions of `theory.manifold` take them."""
-    return end(setup).x, {"residual": residual(setup)}
-
-
 @host
-def jacobian(setup: Setup, x: Any) -> np.ndarray:
+def jacobian(setup: Setup, x: PyTree) -> np.ndarray:
     """J of the scaled residual, by autodiff, (n, D)."""
     vector, unravel = ravel_pytree(x)
     scaled = residual(setup)
@@ -182,6 +187,22 @@ def reaches() -> Hypothesis:
     return Hypothesis("gradient flow reaches the manifold of minimisers", _distance, 1e-8)
 
 
+def arrives() -> Hypothesis:
+    """The run is not told to stop on the way: where it ends the loss is (nearly) least."""
+
+    def left(setup: Setup) -> float:
+        gap = setup.until.gap
+        return float(gap) / loss_at_start(setup) if gap is not None else np.inf
+
+    return Hypothesis("the run ends on the manifold", left, ARRIVED)
+
+
+@fact
+def loss_at_start(setup: Setup) -> float:
+    """L of the start; 1 where that is nothing, because there is no way to go."""
+    return float(np.sum(np.square(residual(setup)(setup.params)))) / 2 or 1.0
+
+
 def constant_rank() -> Hypothesis:
     """Assumption 3.1, as a point can show it: the spectrum of the Hessian has a gap."""
     name = "non-zero eigenvalues of the Hessian stay away from zero"
@@ -190,7 +211,12 @@ def constant_rank() -> Hypothesis:
 
 def on_manifold() -> list[Hypothesis]:
     """What every statement at a point of the manifold needs."""
-    return [common.no_decay(), few_parameters(), reaches(), constant_rank()]
+    return [common.no_decay(), arrives(), few_parameters(), reaches(), constant_rank()]
+
+
+def quiet() -> Hypothesis:
+    """Steps see the loss as it is."""
+    return kind("there is no noise", lambda s: getattr(s.dynamics, "noise", None) is None)
 
 
 def start_without_zeros() -> Hypothesis:
@@ -206,7 +232,7 @@ def fitted() -> Hypothesis:
     """The labels can be fitted."""
 
     def excess(setup: Setup) -> float:
-        problem: Any = setup.problem
+        problem = common.regression(setup)
         scale = float(problem.loss(np.zeros(problem.d)))
         return float(problem.min_loss) / scale if scale > 0 else 0.0
 
@@ -214,6 +240,6 @@ def fitted() -> Hypothesis:
 
 
 @fact
-def diagonal_end(setup: Setup) -> Any:
+def diagonal_end(setup: Setup) -> diagonal.DiagonalLimit:
     """Φ of the start of a diagonal net, in closed form."""
-    return diagonal.limit(setup.problem, setup.params["u"], setup.params["v"])  # pyright: ignore[reportArgumentType]
+    return diagonal.limit(common.regression(setup), setup.params)

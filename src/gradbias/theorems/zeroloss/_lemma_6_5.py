@@ -1,30 +1,41 @@
 """Diagonal nets on the manifold: the limiting flow (17), Lemma 6.5 and Appendix D.5."""
 
-from typing import Any
-
 import numpy as np
 import scipy.integrate
 import scipy.optimize
 
-from ..._engine.setup import Setup
 from ...theory import diagonal
-from .._claims import at_most, equals
-from .._hypothesis import Hypothesis
-from .._per_setup import fact
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    at_most,
+    common,
+    equals,
+    fact,
+    setup_of,
+)
 from . import _instances as cases
 from ._oracle import Place
-from ._section_6_1 import KINDS, halves, hypotheses, stopped
+from ._paper import DIAGONAL_FLOW
+from ._section_6_1 import halves, hypotheses, stopped
 
 TIMES = np.linspace(0.0, 1.0, 21)  # of the limiting flow, with c = 1
-FAR = 16.0  # times the slowest rate: when the limiting flow has ended, to 1e-7
+WHOLE = 8.0 * np.linspace(0.0, 1.0, 1001) ** 3  # to the limit, nearly
+NEAR = 1e-6  # of R*: a distance R − R* that a ratio can be taken of
+ENDED = 1e-6  # ‖F‖ over that at the start of the limiting flow: where it has ended
+LONGEST = 1e4
 
 
 class Field:
     """P∇R by least squares on the data, at a vector (u, v) that need not be on the manifold."""
 
     def __init__(self, setup: Setup):
-        problem: Any = setup.problem
+        problem = common.regression(setup)
         self.X = np.asarray(problem.X)
         self.weights = 8 * float(problem.weight) * np.sum(np.square(self.X), axis=0)
 
@@ -40,7 +51,7 @@ class Field:
 
     def flow(self, x: np.ndarray, times: np.ndarray) -> np.ndarray:
         """(17) for c = 1 by SciPy, (len(times), 2d)."""
-        found = scipy.integrate.solve_ivp(
+        solution = scipy.integrate.solve_ivp(
             lambda _, y: -self(y) / 4,
             (0.0, float(times[-1])),
             x,
@@ -49,29 +60,36 @@ class Field:
             rtol=1e-11,
             atol=1e-13,
         )
-        return found.y.T
+        return solution.y.T
+
+    def end(self, x: np.ndarray) -> np.ndarray:
+        """Where (17) ends."""
+        still = ENDED * np.linalg.norm(self(x))
+        span = 8.0 / float(self.weights.max())
+        while np.linalg.norm(self(x)) > still and span < LONGEST:
+            x = self.flow(x, np.array([0.0, span]))[-1]
+            span = 2 * span
+        return x
 
 
 def path(setup: Setup, times: np.ndarray = TIMES) -> np.ndarray:
     """The limiting flow in closed form, (len(times), 2d)."""
-    problem: Any = setup.problem
-    return np.hstack(diagonal.limiting_flow(problem, *halves(setup), times, 1.0))
+    flow = diagonal.limiting_flow(common.regression(setup), setup.params, times, 1.0)
+    return np.hstack(flow)
 
 
-def predict_flow(setup: Setup) -> dict[str, Any]:
+def predict_flow(setup: Setup) -> Claims:
     """Shrink, then follow gradient flow; products decay."""
-    problem: Any = setup.problem
-    rates = diagonal.decay_rates(problem)
+    rates = diagonal.decay_rates(common.regression(setup))
     product = np.prod(halves(setup), axis=0) * np.exp(-rates * TIMES[:, None])
     return {"path": path(setup), "product": equals(product, scale=np.max(product))}
 
 
-def flow(runs: Any) -> dict[str, Any]:
+def measure_flow(run: Run) -> Measurements:
     """(17) integrated from where the run ended."""
-    run = runs["run"]
-    found = Field(run.setup).flow(cases.flat(run.final), TIMES)
-    u, v = np.split(found, 2, axis=1)
-    return {"path": found, "product": u * v}
+    points = Field(setup_of(run)).flow(cases.flat(run.final), TIMES)
+    u, v = np.split(points, 2, axis=1)
+    return {"path": points, "product": u * v}
 
 
 EQ17 = Theorem(
@@ -79,29 +97,74 @@ EQ17 = Theorem(
     r"The limiting flow $\dot x = -\frac{c}{4}P\nabla R$ of a diagonal net has "
     r"$u_jv_j = u_jv_j(0)\,e^{-cs_jt}$, $s_j = \frac{4}{n}\sum_iz_{ij}^2$; hence "
     r"$x(t) = \Phi(\sigma\circ u_0, \sigma\circ v_0)$, $\sigma = \exp(-cst/2)$, in closed form.",
-    [*hypotheses(), cases.dense()],
-    predict_flow,
-    flow,
-    1e-8,
-    cases.diagonal_flow,
-    [Control("the run ends on the manifold", stopped)],
+    hypotheses=[*hypotheses(), cases.dense(), cases.arrives()],
+    predict=predict_flow,
+    measure=measure_flow,
+    tolerance=1e-8,
+    instances=cases.diagonal_flow,
+    controls=[Control("the run ends on the manifold", stopped)],
     title="the limiting flow in closed form",
-    **KINDS,
+    paper=DIAGONAL_FLOW,
+    own=True,
 )
 
 
-def predict_field(setup: Setup) -> dict[str, Any]:
+FAR = np.linspace(0.0, 4.0, 9)  # over the slowest of the rates that products decay with
+
+
+def far_times(setup: Setup) -> np.ndarray:
+    """Times of the limiting flow, with c = 1."""
+    return FAR / np.min(diagonal.decay_rates(common.regression(setup)))
+
+
+def predict_existence(setup: Setup) -> Claims:
+    """ln|uv| falls along a line and never ends; the labels stay fitted."""
+    rates = diagonal.decay_rates(common.regression(setup))
+    size = float(np.linalg.norm(common.regression(setup).Y))
+    return {
+        "log product": -rates * far_times(setup)[1:, None],
+        "fit": equals(np.zeros(len(FAR)), scale=size),
+    }
+
+
+def measure_existence(run: Run) -> Measurements:
+    """(17) integrated for long."""
+    setup = setup_of(run)
+    problem = common.regression(setup)
+    points = Field(setup).flow(cases.flat(run.final), far_times(setup))
+    u, v = np.split(points, 2, axis=1)
+    logs = np.log(np.abs(u * v))
+    miss = (u**2 - v**2) @ np.asarray(problem.X).T - problem.Y.ravel()
+    return {"log product": logs[1:] - logs[0], "fit": np.linalg.norm(miss, axis=1)}
+
+
+LEMMAD_13 = Theorem(
+    "zeroloss.lemmaD.13",
+    r"From any point of the manifold without zeros the limiting flow (17) exists for all times "
+    r"and stays in $U$: $\ln|u_jv_j|$ falls along a line, by $cs_jt$, and is finite at every time.",
+    hypotheses=[*hypotheses(), cases.dense(), cases.arrives()],
+    predict=predict_existence,
+    measure=measure_existence,
+    tolerance=1e-5,
+    instances=cases.diagonal_flow,
+    controls=[Control("the run ends on the manifold", stopped)],
+    title="the limiting flow exists for all times",
+    paper=DIAGONAL_FLOW,
+)
+
+
+def predict_field(setup: Setup) -> Claims:
     """F, and zero."""
-    found = cases.diagonal_end(setup)
-    problem: Any = setup.problem
-    F = np.concatenate(diagonal.projected_gradient(problem, found.u, found.v))
+    end = cases.diagonal_end(setup)
+    problem = common.regression(setup)
+    F = np.concatenate(diagonal.projected_gradient(problem, {"u": end.u, "v": end.v}))
     scale = float(np.linalg.norm(F))
     return {"F": F, "orthogonal": equals(np.zeros(problem.n), scale=scale)}
 
 
-def field(runs: Any) -> dict[str, Any]:
+def measure_field(run: Run) -> Measurements:
     """∇tr H by three derivatives, projected; and what the gradients of the outputs see of it."""
-    place = Place.end_of(runs["run"])
+    place = Place.end_of(run)
     F = place.trace_gradient()
     F = F - place.normal() @ F
     J = place.residuals(place.x[None])[1][0]
@@ -112,39 +175,55 @@ LEMMAD_10 = Theorem(
     "zeroloss.lemmaD.10",
     r"$F$, the shortest of $\nabla R + \sum_i\lambda_i\nabla f_i$, is $P\,\nabla\tr H$ on the "
     r"manifold and orthogonal to every $\nabla f_i$; it vanishes only where all $u_jv_j$ do.",
-    [*hypotheses(), cases.dense()],
-    predict_field,
-    field,
-    1e-8,
-    cases.diagonal_flow,
-    [Control("the run ends on the manifold", stopped)],
+    hypotheses=[*hypotheses(), cases.dense(), cases.arrives()],
+    predict=predict_field,
+    measure=measure_field,
+    tolerance=1e-8,
+    instances=cases.diagonal_flow,
+    controls=[Control("the run ends on the manifold", stopped)],
     title="the projected gradient of the regulariser",
-    **KINDS,
+    paper=DIAGONAL_FLOW,
 )
 
 
 def ratios(setup: Setup) -> np.ndarray:
     """‖F‖²/(R − R*) along the limiting flow."""
-    problem: Any = setup.problem
-    return np.array([diagonal.limiting_pl(problem, *np.split(x, 2)) for x in path(setup)])
+    problem = common.regression(setup)
+    points = (np.split(x, 2) for x in path(setup))
+    return np.array([diagonal.limiting_pl(problem, {"u": u, "v": v}) for u, v in points])
 
 
-def predict_pl(setup: Setup) -> dict[str, Any]:
+def predict_pl(setup: Setup) -> Claims:
     """The ratio along the flow, and the bound on its length that the least one gives."""
-    found, problem = cases.diagonal_end(setup), setup.problem
+    end = cases.diagonal_end(setup)
+    problem = common.regression(setup)
     ratio = ratios(setup)
-    bound = diagonal.limiting_length_bound(problem, found.u, found.v, float(ratio.min()))  # pyright: ignore[reportArgumentType]
+    least = min(float(ratio.min()), _least_ratio(setup))
+    bound = diagonal.limiting_length_bound(problem, {"u": end.u, "v": end.v}, least)
     return {"ratio": ratio, "length": at_most(bound)}
 
 
-def pl(runs: Any) -> dict[str, Any]:
+def _least_ratio(setup: Setup) -> float:
+    """κ until the flow has come so near its limit that R − R* is rounding."""
+    problem = common.regression(setup)
+    rates = diagonal.decay_rates(problem)
+    least = float(rates @ np.abs(diagonal.weighted_l1(problem)))
+    found = np.inf
+    for x in path(setup, WHOLE[::20]):
+        u, v = np.split(x, 2)
+        if float(rates @ (u**2 + v**2)) - least > NEAR * least:
+            found = min(found, diagonal.limiting_pl(problem, {"u": u, "v": v}))
+    return found
+
+
+def measure_pl(run: Run) -> Measurements:
     """The same from (17) integrated, R* by linear programming."""
-    run = runs["run"]
-    own = Field(run.setup)
-    found = own.flow(cases.flat(run.final), TIMES)
-    least = float(own.weights @ np.abs(_program(run.setup)))
-    ratio = [float(np.sum(own(x) ** 2)) / (own.regulariser(x) - least) for x in found]
-    fine = own.flow(cases.flat(run.final), np.linspace(0, TIMES[-1], 400))
+    setup = setup_of(run)
+    field = Field(setup)
+    points = field.flow(cases.flat(run.final), TIMES)
+    least = float(field.weights @ np.abs(_program(setup)))
+    ratio = [float(np.sum(field(x) ** 2)) / (field.regulariser(x) - least) for x in points]
+    fine = field.flow(cases.flat(run.final), WHOLE)
     return {
         "ratio": np.array(ratio),
         "length": float(np.linalg.norm(np.diff(fine, axis=0), axis=1).sum()),
@@ -153,12 +232,12 @@ def pl(runs: Any) -> dict[str, Any]:
 
 def _program(setup: Setup) -> np.ndarray:
     """The weighted ℓ1 problem as it stands, in the data."""
-    problem: Any = setup.problem
-    X, own = np.asarray(problem.X), Field(setup)
-    found = scipy.optimize.linprog(
-        np.tile(own.weights, 2), A_eq=np.hstack([X, -X]), b_eq=np.ravel(problem.Y)
+    problem = common.regression(setup)
+    X = np.asarray(problem.X)
+    solution = scipy.optimize.linprog(
+        np.tile(Field(setup).weights, 2), A_eq=np.hstack([X, -X]), b_eq=np.ravel(problem.Y)
     )
-    plus, minus = np.split(found.x, 2)
+    plus, minus = np.split(solution.x, 2)
     return plus - minus
 
 
@@ -166,38 +245,38 @@ LEMMAD_16 = Theorem(
     "zeroloss.lemmaD.16",
     r"Along the limiting flow $\|F\|^2 \ge \kappa\,(R - R^*)$ with $\kappa > 0$, so that its "
     r"length is finite: at most $2\sqrt{(R - R^*)/\kappa}$.",
-    [*hypotheses(), cases.dense()],
-    predict_pl,
-    pl,
-    1e-6,
-    cases.diagonal_flow,
-    [Control("the run ends on the manifold", stopped)],
+    hypotheses=[*hypotheses(), cases.dense(), cases.arrives()],
+    predict=predict_pl,
+    measure=measure_pl,
+    tolerance=1e-6,
+    instances=cases.diagonal_flow,
+    controls=[Control("the run ends on the manifold", stopped)],
     title="slope and length of the limiting flow",
-    **KINDS,
+    paper=DIAGONAL_FLOW,
 )
 
 
 @fact
-def certificate(setup: Setup) -> Any:
+def certificate(setup: Setup) -> diagonal.L1Certificate:
     """Why the solution of the weighted ℓ1 problem is one."""
-    return diagonal.l1_certificate(setup.problem)  # pyright: ignore[reportArgumentType]
+    return diagonal.l1_certificate(common.regression(setup))
 
 
 def unique() -> Hypothesis:
     """The weighted ℓ1 problem has one solution, by a clear margin."""
 
     def margin(setup: Setup) -> float:
-        found = certificate(setup)
-        top = np.max(diagonal.decay_rates(setup.problem))  # pyright: ignore[reportArgumentType]
-        return 1e-3 * top / found.rate if found.unique else np.inf
+        proof = certificate(setup)
+        top = np.max(diagonal.decay_rates(common.regression(setup)))
+        return 1e-3 * top / proof.rate if proof.unique else np.inf
 
     return Hypothesis("the weighted ℓ1 problem has one solution", margin, 1.0)
 
 
-def predict_l1(setup: Setup) -> dict[str, Any]:
+def predict_l1(setup: Setup) -> Claims:
     """w, R* and the canonical parameters up to signs."""
     w = certificate(setup).w
-    rates = diagonal.decay_rates(setup.problem)  # pyright: ignore[reportArgumentType]
+    rates = diagonal.decay_rates(common.regression(setup))
     return {
         "theta": w,
         "R": float(rates @ np.abs(w)),
@@ -205,23 +284,22 @@ def predict_l1(setup: Setup) -> dict[str, Any]:
     }
 
 
-def far_ahead(runs: Any) -> dict[str, Any]:
+def measure_l1(run: Run) -> Measurements:
     """(17) integrated for a long time."""
-    run = runs["run"]
-    own = Field(run.setup)
-    until = FAR / min(certificate(run.setup).rate, float(own.weights.min()))
-    x = own.flow(cases.flat(run.final), np.array([0.0, until]))[-1]
+    setup = setup_of(run)
+    field = Field(setup)
+    x = field.end(cases.flat(run.final))
     u, v = np.split(x, 2)
-    return {"theta": u**2 - v**2, "R": own.regulariser(x), "parameters": np.abs(x)}
+    return {"theta": u**2 - v**2, "R": field.regulariser(x), "parameters": np.abs(x)}
 
 
 def clear(key: int, dead: bool = False) -> Setup:
     """Data whose weighted ℓ1 problem is decided clearly; `dead` kills a coordinate of it."""
     for attempt in range(200):
         problem = cases.regression(1000 * key + attempt, nonzero=1)
-        found = diagonal.l1_certificate(problem)
-        if found.unique and found.rate > 0.2 * np.max(diagonal.decay_rates(problem)):
-            alive = (np.abs(found.w) < np.max(np.abs(found.w))) | (not dead)
+        proof = diagonal.l1_certificate(problem)
+        if proof.unique and proof.rate > 0.2 * np.max(diagonal.decay_rates(problem)):
+            alive = (np.abs(proof.w) < np.max(np.abs(proof.w))) | (not dead)
             params = {name: np.where(alive, x, 0.0) for name, x in cases.start(key).items()}
             return cases.diagonal_flow(key, problem=problem, params=params)
     raise RuntimeError("no clear problem was drawn")
@@ -232,14 +310,14 @@ LEMMA6_5 = Theorem(
     r"The limiting flow of a diagonal net from a start without zeros ends at the fit of least "
     r"$\sum_js_j|w_j|$, $s_j = \frac{4}{n}\sum_iz_{ij}^2$; if there is one such $w$, at "
     r"$|u| = \sqrt{[w]_+}$, $|v| = \sqrt{[-w]_+}$.",
-    [*hypotheses(), cases.dense(), unique()],
-    predict_l1,
-    far_ahead,
-    {"theta": 1e-5, "R": 1e-5, "parameters": 1e-2},
-    clear,
-    [Control("no coordinate is zero", lambda key: clear(key, dead=True))],
+    hypotheses=[*hypotheses(), cases.dense(), cases.arrives(), unique()],
+    predict=predict_l1,
+    measure=measure_l1,
+    tolerance={"theta": 1e-6, "R": 1e-6, "parameters": 1e-4},
+    instances=clear,
+    controls=[Control("no coordinate is zero", lambda key: clear(key, dead=True))],
     title="the end of label noise: weighted ℓ1",
-    **KINDS,
+    paper=DIAGONAL_FLOW,
 )
 
-THEOREMS = (EQ17, LEMMAD_10, LEMMAD_16, LEMMA6_5)
+THEOREMS = (EQ17, LEMMAD_13, LEMMAD_10, LEMMAD_16, LEMMA6_5)

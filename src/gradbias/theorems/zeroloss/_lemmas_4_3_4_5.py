@@ -1,21 +1,28 @@
 """Φ and its derivatives at a point: Lemmas 4.3 and 4.5, Definition 4.4, Appendix C."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..._engine.setup import Setup
 from ..._engine.simulate import simulate
-from ...dynamics import Flow
-from ...problems import Regression
 from ...theory import manifold
-from .._claims import equals
-from .._erratum import Erratum, Evidence
-from .._source import ZEROLOSS as SOURCE
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Evidence,
+    Hypothesis,
+    Measurements,
+    Predict,
+    Run,
+    Setup,
+    Theorem,
+    equals,
+    setup_of,
+)
 from . import _instances as cases
 from ._oracle import Place
+from ._paper import OF_ENDS
 
 STOPPED = 0.3  # a time at which no flow has arrived
 
@@ -29,34 +36,35 @@ def pointwise(
     name: str,
     statement: str,
     title: str,
-    predict: Callable[[Setup], dict[str, Any]],
-    measure: Callable[[Place], dict[str, Any]],
-    tolerance: Any = 1e-6,
-    **more: Any,
+    predict: Callable[[Setup], Claims],
+    measure: Callable[[Place], Measurements],
+    tolerance: float = 1e-6,
+    extra: Sequence[Hypothesis] = (),
+    controls: Sequence[Control] = (Control("the run ends on the manifold", stopped),),
+    errata: Sequence[Erratum] = (),
+    terms: Mapping[str, Predict] | None = None,
 ) -> Theorem:
     """A statement about the point where a flow ends; broken by a flow that has not ended."""
     return Theorem(
         name,
         statement,
-        [*cases.on_manifold(), *more.pop("extra", [])],
-        predict,
-        lambda runs: measure(Place.end_of(runs["run"])),
-        tolerance,
-        more.pop("instances", cases.tanh_flow),
-        more.pop("controls", [Control("the run ends on the manifold", stopped)]),
-        nets=cases.NETS,
-        problems=(Regression,),
-        dynamics=(Flow,),
-        source=SOURCE,
+        hypotheses=[*cases.on_manifold(), *extra],
+        predict=predict,
+        measure=lambda run: measure(Place.end_of(run)),
+        tolerance=tolerance,
+        instances=cases.tanh_flow,
+        controls=controls,
+        errata=errata,
+        terms=terms or {},
+        paper=OF_ENDS,
         title=title,
-        **more,
     )
 
 
 def projector(setup: Setup) -> np.ndarray:
     """P at Φ(x0)."""
-    x, kw = cases.at_end(setup)
-    return np.asarray(manifold.tangent_projector(x, **kw))
+    x = cases.end(setup).x
+    return manifold.tangent_projector(x, residual=cases.residual(setup)).dense()
 
 
 def curvature(setup: Setup) -> np.ndarray:
@@ -67,17 +75,23 @@ def curvature(setup: Setup) -> np.ndarray:
 
 def third(setup: Setup, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """T[a, b] at Φ(x0)."""
-    x, kw = cases.at_end(setup)
-    return cases.flat(manifold.third_derivative(x, (np.outer(a, b) + np.outer(b, a)) / 2, **kw))
+    return third_of(setup, (np.outer(a, b) + np.outer(b, a)) / 2)
 
 
-def parts(setup: Setup, columns: np.ndarray) -> Any:
+def third_of(setup: Setup, matrix: np.ndarray) -> np.ndarray:
+    """T[M] at Φ(x0)."""
+    x = cases.end(setup).x
+    return cases.flat(manifold.third_derivative(x, matrix, residual=cases.residual(setup)))
+
+
+def parts(setup: Setup, columns: np.ndarray) -> manifold.SecondDerivative:
     """∂²Φ[σσᵀ] at Φ(x0), by the part of the noise that causes it."""
-    x, kw = cases.at_end(setup)
-    return manifold.second_derivative(x, manifold.Factor(columns), **kw)
+    x = cases.end(setup).x
+    noise = manifold.Factor(columns)
+    return manifold.second_derivative(x, noise, residual=cases.residual(setup))
 
 
-def projections(place: Place) -> dict[str, Any]:
+def measure_projections(place: Place) -> Measurements:
     """∂Φ along three directions, H and what is left of it after ∂Φ on either side."""
     columns = cases.directions(place.setup)
     first = place.derivatives(columns)[0].T
@@ -85,10 +99,11 @@ def projections(place: Place) -> dict[str, Any]:
     return {"derivative": first, "HP": H @ first, "PH": place.derivatives(H @ columns)[0].T}
 
 
-def predict_projections(setup: Setup) -> dict[str, Any]:
+def predict_projections(setup: Setup) -> Claims:
     """P, and zero twice."""
     columns = cases.directions(setup)
-    zero, top = np.zeros(columns.shape), float(np.linalg.norm(curvature(setup), 2))
+    zero = np.zeros(columns.shape)
+    top = float(np.linalg.norm(curvature(setup), 2))
     return {
         "derivative": projector(setup) @ columns,
         "HP": equals(zero, scale=top),
@@ -102,11 +117,11 @@ LEMMA4_3 = pointwise(
     r"space, and $H\,\partial\Phi = \partial\Phi\,H = 0$.",
     "the limit map's derivative is a projector",
     predict_projections,
-    projections,
+    measure_projections,
 )
 
 
-def off_the_manifold(setup: Setup) -> dict[str, Any]:
+def predict_off_the_manifold(setup: Setup) -> Claims:
     """0, and −∂Φ H∇L by the variational equation; the flow ends at Φ of its start."""
     place = Place(setup, setup.params)
     g = place.gradients(place.x[None])[0]
@@ -121,10 +136,10 @@ def off_the_manifold(setup: Setup) -> dict[str, Any]:
     }
 
 
-def along_the_gradient(runs: Any) -> dict[str, Any]:
+def measure_off_the_manifold(run: Run) -> Measurements:
     """Φ' and Φ'' along ∇L at the start, by differences."""
-    run = runs["run"]
-    place = Place(run.setup, run.setup.params)
+    setup = setup_of(run)
+    place = Place(setup, setup.params)
     g = place.gradients(place.x[None])[0]
     first, second = place.derivatives(g[:, None] / np.linalg.norm(g))
     size = float(np.linalg.norm(g))
@@ -140,35 +155,38 @@ LEMMAC_2 = Theorem(
     r"Wherever the flow reaches the manifold, $\partial\Phi(x)\nabla L(x) = 0$ and "
     r"$\partial^2\Phi[\nabla L,\nabla L] = -\partial\Phi\,\nabla^2L\,\nabla L$: $\Phi$ does not "
     r"change along gradient flow.",
-    cases.on_manifold(),
-    off_the_manifold,
-    along_the_gradient,
-    1e-6,
-    cases.tanh_flow,
-    [Control("the run ends on the manifold", stopped)],
-    nets=cases.NETS,
-    problems=(Regression,),
-    dynamics=(Flow,),
-    source=SOURCE,
+    hypotheses=cases.on_manifold(),
+    predict=predict_off_the_manifold,
+    measure=measure_off_the_manifold,
+    tolerance=1e-6,
+    instances=cases.tanh_flow,
+    controls=[Control("the run ends on the manifold", stopped)],
+    paper=OF_ENDS,
     slow=True,
     title="the limit map along the gradient",
 )
 
 
-def lyapunov(setup: Setup) -> dict[str, Any]:
-    """In an eigenbasis of H."""
+def lyapunov(setup: Setup) -> np.ndarray:
+    """L_H⁻¹(QΣQ) in an eigenbasis of H."""
     Q = np.eye(cases.size(setup)) - projector(setup)
     inside = Q @ cases.directions(setup)
-    return {"inverse": manifold.lyapunov_inverse(curvature(setup), inside @ inside.T)}
+    return manifold.lyapunov_inverse(curvature(setup), inside @ inside.T)
 
 
-def kronecker(place: Place) -> dict[str, Any]:
+def predict_inverse(setup: Setup) -> Claims:
+    """In an eigenbasis of H."""
+    return {"inverse": lyapunov(setup)}
+
+
+def measure_inverse(place: Place) -> Measurements:
     """The least solution of HK + KH = S as one linear system."""
     inside = place.normal() @ cases.directions(place.setup)
-    H, one = place.hessian(), np.eye(len(place.x))
+    H = place.hessian()
+    one = np.eye(len(place.x))
     system = np.kron(H, one) + np.kron(one, H)
-    found = np.linalg.lstsq(system, (inside @ inside.T).ravel(), rcond=1e-9)[0]
-    return {"inverse": found.reshape(H.shape)}
+    inverse = np.linalg.lstsq(system, (inside @ inside.T).ravel(), rcond=1e-9)[0]
+    return {"inverse": inverse.reshape(H.shape)}
 
 
 DEF4_4 = pointwise(
@@ -176,33 +194,47 @@ DEF4_4 = pointwise(
     r"$K = L_H^{-1}(S)$ solves $HK + KH = S$; in an eigenbasis of $H$ it is "
     r"$S_{ij}/(\lambda_i+\lambda_j)$.",
     "the inverse of the Lyapunov operator",
-    lyapunov,
-    kronecker,
+    predict_inverse,
+    measure_inverse,
 )
+
+
+DIFFERENCES = 1e-7  # what second differences of Φ may be off by, relative
 
 
 def printed_9(key: int) -> Evidence:
     """Eq (9) with the printed signs, against second differences of Φ."""
     setup = cases.tanh_flow(key)
     columns = cases.directions(setup)
-    found = parts(setup, columns)
-    seen = Place.end_of(simulate(setup, progress=False)).derivatives(columns)[1].sum(axis=0)
-    t, n, m = (cases.flat(part) for part in (found.tangent, found.normal, found.mixed))
-    return Evidence(error(-t + n - m, seen), error(t + n + m, seen))
+    second = parts(setup, columns)
+    truth = Place.end_of(simulate(setup, progress=False)).derivatives(columns)[1].sum(axis=0)
+    t, n, m = (cases.flat(part) for part in (second.tangent, second.normal, second.mixed))
+    return Evidence(error(-t + n - m, truth), error(t + n + m, truth), DIFFERENCES)
 
 
 def error(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
-def predict_second(setup: Setup) -> dict[str, Any]:
-    """∂²Φ[Σ] and its three parts."""
-    found = parts(setup, cases.directions(setup))
-    names = ("tangent", "normal", "mixed")
-    return {"total": cases.flat(found.total)} | {n: cases.flat(getattr(found, n)) for n in names}
+def predict_second(
+    setup: Setup, tangent: float = 1.0, normal: float = 1.0, mixed: float = 1.0
+) -> Claims:
+    """∂²Φ[Σ] and its three parts, each times a factor."""
+    second = parts(setup, cases.directions(setup))
+    found = {
+        "tangent": tangent * cases.flat(second.tangent),
+        "normal": normal * cases.flat(second.normal),
+        "mixed": mixed * cases.flat(second.mixed),
+    }
+    return {"total": sum(found.values(), np.zeros(cases.size(setup))), **found}
 
 
-def second(place: Place) -> dict[str, Any]:
+def total_without(name: str) -> Predict:
+    """∂²Φ[Σ] without one of its parts."""
+    return lambda setup: {"total": predict_second(setup, **{name: 0.0})["total"]}
+
+
+def measure_second(place: Place) -> Measurements:
     """The same by differences: of all columns, of their tangent and of their normal parts."""
     columns = cases.directions(place.setup)
     normal = place.normal() @ columns
@@ -218,16 +250,19 @@ EQ9 = pointwise(
     r"2P\,T[H^+Q\Sigma P]$ with $T[M] = \sum_{ij}\partial_i\partial_j\nabla L\,M_{ij}$.",
     "the second derivative of the limit map",
     predict_second,
-    second,
+    measure_second,
+    terms={f"the {name} part": total_without(name) for name in ("tangent", "normal", "mixed")},
     errata=(
         Erratum(
             "Lemma 4.5, Eq (9)",
             r"$+H^+T[\Sigma_\parallel] - P\,T[L_H^{-1}(\Sigma_\perp)] + "
             r"2P\,T[H^+\Sigma_{\perp\parallel}]$",
             "all three signs are minus",
-            "numeric",
-            printed_9,
-            "Signs as we read them in the text.",
+            "misprint",
+            evidence=printed_9,
+            quote="∂2Φ[∑] =(V2L)S2(VL) [∑∣∣] -∂Φ∂2(VL) [Lv2l(Σ⊥)] +2∂Φ∂2(VL) [(V2L)t∑⊥j∣] . (9)",
+            note="Lemma C.4 has both with a minus.",
+            predict=lambda setup: predict_second(setup, tangent=-1.0, mixed=-1.0),
         ),
     ),
 )

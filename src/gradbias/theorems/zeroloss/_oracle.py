@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -11,29 +11,35 @@ import numpy as np
 import scipy.integrate
 from jax.flatten_util import ravel_pytree
 
-from ..._engine.run import Run
-from ..._engine.setup import Setup
+from ...nets import Net
 from ...numerics.precision import host
+from ...numerics.types import PyTree
+from ...problems import Regression
+from ..prelude import Run, Setup, common, setup_of
 
-H, LEVELS = 0.02, 3  # of ‖x‖: the widest difference; each level halves it
+Result = TypeVar("Result")
+
+# of ‖x‖: the widest difference; each level halves it
+H = 0.02
+LEVELS = 3
 SMALL = 1e-8  # singular values of J below this, relative, are zero
 CLOSE = 1e-6  # ‖∇L‖ from which Gauss–Newton steps finish; they err by the square of the distance
 
 
 @eqx.filter_jit
-def _gradients(problem, net, like, points) -> Any:
+def _gradients(problem, net, like, points) -> jax.Array:
     unravel = ravel_pytree(like)[1]
     return jax.vmap(jax.grad(lambda p: problem.net_loss(net, unravel(p))))(points)
 
 
 @eqx.filter_jit
-def _hessian(problem, net, like, point) -> Any:
+def _hessian(problem, net, like, point) -> jax.Array:
     unravel = ravel_pytree(like)[1]
     return jax.hessian(lambda p: problem.net_loss(net, unravel(p)))(point)
 
 
 @eqx.filter_jit
-def _trace_gradient(problem, net, like, point) -> Any:
+def _trace_gradient(problem, net, like, point) -> jax.Array:
     unravel = ravel_pytree(like)[1]
 
     def trace(p):
@@ -43,7 +49,7 @@ def _trace_gradient(problem, net, like, point) -> Any:
 
 
 @eqx.filter_jit
-def _residuals(problem, net, like, points) -> Any:
+def _residuals(problem, net, like, points) -> tuple[jax.Array, jax.Array]:
     unravel = ravel_pytree(like)[1]
     scale = jnp.sqrt(2.0 * jnp.asarray(problem.weight))
 
@@ -61,18 +67,22 @@ class Place:
         x: where, a PyTree like its parameters.
     """
 
-    def __init__(self, setup: Setup, x: Any):
-        self.setup, self.like = setup, x
+    def __init__(self, setup: Setup, x: PyTree):
+        self.setup = setup
+        self.like = x
         self.x = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(x)])
 
     @classmethod
     def end_of(cls, run: Run) -> "Place":
         """Around the point where a run ended."""
-        assert run.setup is not None
-        return cls(run.setup, run.final)
+        return cls(setup_of(run), run.final)
 
-    def _call(self, function: Callable[..., Any], points: np.ndarray) -> Any:
-        return function(self.setup.problem, self.setup.net, self.like, points)
+    def _call(
+        self,
+        function: Callable[[Regression, Net, PyTree, np.ndarray], Result],
+        points: np.ndarray,
+    ) -> Result:
+        return function(common.regression(self.setup), self.setup.net, self.like, points)
 
     @host
     def gradients(self, points: np.ndarray) -> np.ndarray:
@@ -110,7 +120,8 @@ class Place:
 
     def phi(self, points: np.ndarray) -> np.ndarray:
         """Φ of the rows of `points`: gradient flow by DOP853, all of them at once."""
-        shape, span = points.shape, 4.0
+        shape = points.shape
+        span = 4.0
 
         def field(_, y: np.ndarray) -> np.ndarray:
             return -self.gradients(y.reshape(shape)).ravel()
@@ -118,10 +129,11 @@ class Place:
         while np.linalg.norm(self.gradients(points), axis=1).max() > CLOSE:
             if span > 1e5:
                 raise RuntimeError("the flow of the reference did not arrive")
-            found = scipy.integrate.solve_ivp(
+            solution = scipy.integrate.solve_ivp(
                 field, (0.0, span), points.ravel(), "DOP853", rtol=1e-12, atol=1e-14
             )
-            points, span = found.y[:, -1].reshape(shape), 2 * span
+            points = solution.y[:, -1].reshape(shape)
+            span = 2 * span
         return self.retract(points)
 
     def derivatives(
@@ -137,7 +149,8 @@ class Place:
         offsets = np.concatenate([[s * columns.T, -s * columns.T] for s in steps])
         points = np.concatenate([self.x[None], (self.x + offsets).reshape(-1, len(self.x))])
         moved = move(points)
-        centre, rest = moved[0], moved[1:].reshape(LEVELS, 2, columns.shape[1], -1)
+        centre = moved[0]
+        rest = moved[1:].reshape(LEVELS, 2, columns.shape[1], -1)
         wide = steps[:, None, None]
         first = (rest[:, 0] - rest[:, 1]) / (2 * wide)
         second = (rest[:, 0] + rest[:, 1] - 2 * centre) / wide**2

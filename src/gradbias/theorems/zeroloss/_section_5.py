@@ -1,33 +1,40 @@
 """The manifold's dimension, and the drift that particular noise makes: Section 5."""
 
-from typing import Any
-
 import numpy as np
 
-from ..._engine.setup import Setup
 from ..._engine.simulate import simulate
 from ...noise import LabelNoise
 from ...numerics.precision import host
+from ...numerics.types import PyTree
 from ...theory import manifold
-from .. import _shared_hypotheses as common
-from .._erratum import Erratum, Evidence
-from .._hypothesis import Hypothesis
-from .._theorem import Control
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Evidence,
+    Hypothesis,
+    Measurements,
+    Predict,
+    Setup,
+    common,
+)
 from . import _instances as cases
-from ._lemmas_4_3_4_5 import pointwise, projector
+from ._lemmas_4_3_4_5 import DIFFERENCES, error, pointwise, projector, third_of
 from ._oracle import Place
 
-STD, BATCH = 0.8, 2
+STD = 0.8
+BATCH = 2
+NOISE = LabelNoise(STD, BATCH)
 FLAT = 1e-7  # of the largest: eigenvalues of a Hessian below this are zero
 
 
-def dimension(setup: Setup) -> dict[str, Any]:
+def predict_dimension(setup: Setup) -> Claims:
     """D − rank J at Φ(x0); the same around it."""
     J = cases.jacobian(setup, cases.end(setup).x)
     return {"dimension": np.full(4, len(J.T) - float(len(J)))}
 
 
-def flat_directions(place: Place) -> dict[str, Any]:
+def measure_dimension(place: Place) -> Measurements:
     """Flat directions of the Hessian at the end of the run, and at three points around it."""
     columns = 0.2 * cases.directions(place.setup)
     points = [place.x, *place.phi(place.x + columns.T)]
@@ -40,7 +47,8 @@ def independent() -> Hypothesis:
 
     def least(setup: Setup) -> float:
         s = cases.spectrum(setup)
-        short = len(s) < setup.problem.n * setup.problem.k  # pyright: ignore[reportAttributeAccessIssue]
+        problem = common.regression(setup)
+        short = len(s) < problem.n * problem.k
         return np.inf if short or s[-1] == 0 else 1e-6 * s[0] / s[-1]
 
     return Hypothesis("the gradients of the outputs are independent", least, 1.0)
@@ -51,25 +59,44 @@ DIMENSION = pointwise(
     r"Where the gradients $\nabla f_i$ are independent, the manifold of minimisers has the "
     r"dimension $D - n$, and so has the kernel of $H$ at all of its points nearby.",
     "dimension of the manifold",
-    dimension,
-    flat_directions,
-    0.0,
+    predict_dimension,
+    measure_dimension,
+    tolerance=0.0,
     extra=[independent()],
     controls=[Control("the gradients are independent", lambda key: cases.tanh_flow(key, True))],
 )
 
 
-def predict_isotropic(setup: Setup) -> dict[str, Any]:
+def isotropic_drift(setup: Setup) -> manifold.IsotropicDrift:
+    """The drift for Σ = I at Φ(x0)."""
+    return manifold.isotropic_drift(cases.end(setup).x, residual=cases.residual(setup))
+
+
+def predict_isotropic(setup: Setup) -> Claims:
     """The drift for Σ = I, and the part of it along the manifold."""
-    x, kw = cases.at_end(setup)
-    found = manifold.isotropic_drift(x, **kw)
-    return {"drift": np.asarray(found), "tangent": cases.flat(found.regulariser)}
+    drift = isotropic_drift(setup)
+    return {"drift": np.asarray(drift), "tangent": cases.flat(drift.regulariser)}
 
 
-def isotropic(place: Place) -> dict[str, Any]:
-    """½∂²Φ[I] by differences; its tangent part as the slope of ln|H|₊ along the manifold."""
-    second = place.derivatives(np.eye(len(place.x)))[1].sum(axis=0) / 2
-    return {"drift": second, "tangent": -_log_slope(place) / 4}
+def isotropic_with(curvature: float, tangent: float) -> Predict:
+    """The drift for Σ = I with a factor for each of its terms."""
+
+    def predict(setup: Setup) -> Claims:
+        drift = isotropic_drift(setup)
+        pull = tangent * cases.flat(drift.regulariser)
+        return {"drift": curvature * cases.flat(drift.curvature) + pull}
+
+    return predict
+
+
+def differences_isotropic(place: Place) -> np.ndarray:
+    """½∂²Φ[I] by differences."""
+    return place.derivatives(np.eye(len(place.x)))[1].sum(axis=0) / 2
+
+
+def measure_isotropic(place: Place) -> Measurements:
+    """By differences; the tangent part as the slope of ln|H|₊ along the manifold."""
+    return {"drift": differences_isotropic(place), "tangent": -_log_slope(place) / 4}
 
 
 def _log_slope(place: Place) -> np.ndarray:
@@ -87,17 +114,12 @@ def _log_slope(place: Place) -> np.ndarray:
 
 
 def printed_11(key: int) -> Evidence:
-    """Eq (11) with + ½H⁺T[P] and − ½P∇ln|H|₊."""
+    """Eq (11) with + ½H⁺T[P]."""
     setup = cases.tanh_flow(key)
-    x, kw = cases.at_end(setup)
-    found = manifold.isotropic_drift(x, **kw)
-    seen = isotropic(Place.end_of(simulate(setup, progress=False)))["drift"]
-    printed = -cases.flat(found.curvature) + 2 * cases.flat(found.regulariser)
-    size = float(np.linalg.norm(seen))
-    return Evidence(
-        float(np.linalg.norm(printed - seen)) / size,
-        float(np.linalg.norm(np.asarray(found) - seen)) / size,
-    )
+    drift = isotropic_drift(setup)
+    truth = differences_isotropic(Place.end_of(simulate(setup, progress=False)))
+    printed = -cases.flat(drift.curvature) + cases.flat(drift.regulariser)
+    return Evidence(error(printed, truth), error(np.asarray(drift), truth), DIFFERENCES)
 
 
 COR5_1 = pointwise(
@@ -107,32 +129,54 @@ COR5_1 = pointwise(
     r"pseudo-determinant $|H|_+$.",
     "isotropic noise",
     predict_isotropic,
-    isotropic,
+    measure_isotropic,
+    terms={
+        "the curvature of the manifold": isotropic_with(0.0, 1.0),
+        "the pull along the manifold": isotropic_with(1.0, 0.0),
+    },
     errata=(
         Erratum(
             "Corollary 5.1, Eq (11)",
-            r"$+\frac{1}{2}H^+T[P] - \frac{1}{2}P\nabla\ln|H|_+$",
-            r"$-\frac{1}{2}H^+T[P] - \frac{1}{4}P\nabla\ln|H|_+$",
-            "numeric",
-            printed_11,
-            "As we read it. |H|₊ is the product of the non-zero eigenvalues, not the sum of logs.",
+            r"$+\frac{1}{2}H^+T[P]$",
+            r"$-\frac{1}{2}H^+T[P]$",
+            "misprint",
+            evidence=printed_11,
+            quote="dY(t) = ∂Φ(Y)dW + 1 V2L(Y)t∂2(VL)(Y)[∂Φ(Y)] dt — 1 ∂Φ(Y)V(ln ∣V2L(Y)∣ + )dt "
+            "(11)",
+            predict=isotropic_with(-1.0, 1.0),
+            note="The sign of Eq (9) and (10); Lemma C.4 has it right.",
+        ),
+        Erratum(
+            "Corollary 5.1, Eq (11), coefficients",
+            "1 before both terms of the drift",
+            r"$\frac{1}{2}$ and $\frac{1}{4}$",
+            "reading",
+            quote="— 1 ∂Φ(Y)V(ln ∣V2L(Y)∣ + )dt (11)",
+            note="Both fractions lost their parts on the way to the text: check against the PDF.",
+        ),
+        Erratum(
+            "Corollary 5.1, restated",
+            "$|H|_+$ is the sum of the logarithms of the non-zero eigenvalues",
+            "their product; the logarithm of it is that sum",
+            "false",
+            quote="also equal to the sum of log of non-zero eigenvalue values of V2L(Y)",
+            note="The limit before it has it right.",
         ),
     ),
 )
 
 
-def predict_covariance(setup: Setup) -> dict[str, Any]:
+def predict_covariance(setup: Setup) -> Claims:
     """c·H at Φ(x0), c = δ²/b."""
     J = cases.jacobian(setup, cases.end(setup).x)
-    problem: Any = setup.problem
-    c = manifold.label_noise_constant(STD, BATCH, problem=problem)
+    c = manifold.label_noise_constant(STD, BATCH, problem=common.regression(setup))
     return {"covariance": c * J.T @ J}
 
 
-def covariance(place: Place) -> dict[str, Any]:
+def measure_covariance(place: Place) -> Measurements:
     """The covariance of the steps that label noise makes, from the law of the noise."""
-    found = LabelNoise(STD, BATCH).covariance(place.setup.problem, place.setup.net, place.like)
-    return {"covariance": found}
+    setup = place.setup
+    return {"covariance": NOISE.covariance(setup.problem, setup.net, place.like)}
 
 
 def fits() -> Hypothesis:
@@ -146,7 +190,7 @@ def fits() -> Hypothesis:
 
 
 @host
-def _square(setup: Setup, x: Any) -> float:
+def _square(setup: Setup, x: PyTree) -> float:
     return float(np.sum(np.square(cases.residual(setup)(x))))
 
 
@@ -156,22 +200,23 @@ EQ12 = pointwise(
     r"has $\Sigma = cH$ with $c = \delta^2/b$, for $L = \frac{1}{2n}\sum(f_i-y_i)^2$.",
     "covariance of label noise",
     predict_covariance,
-    covariance,
-    1e-8,
+    measure_covariance,
+    tolerance=1e-8,
     extra=[fits()],
 )
 
 
-def predict_label_noise(setup: Setup) -> dict[str, Any]:
+def predict_label_noise(setup: Setup) -> Claims:
     """−(c/4)P∇‖J‖²."""
-    x, kw = cases.at_end(setup)
-    return {"drift": cases.flat(manifold.label_noise_drift(x, LabelNoise(STD, BATCH), **kw))}
+    x = cases.end(setup).x
+    drift = manifold.label_noise_drift(x, NOISE, residual=cases.residual(setup))
+    return {"drift": cases.flat(drift)}
 
 
-def label_noise(place: Place) -> dict[str, Any]:
+def measure_label_noise(place: Place) -> Measurements:
     """½∂²Φ[cH] by differences, c = δ²/b for this weight."""
     J = place.residuals(place.x[None])[1][0]
-    problem: Any = place.setup.problem
+    problem = common.regression(place.setup)
     c = 2 * float(problem.weight) * problem.n * STD**2 / BATCH
     return {"drift": c * place.derivatives(J.T)[1].sum(axis=0) / 2}
 
@@ -179,11 +224,10 @@ def label_noise(place: Place) -> dict[str, Any]:
 def without_projection(key: int) -> Evidence:
     """The proof's 2T[L⁻¹(H)] = ∇tr H, without and with P."""
     setup = cases.tanh_flow(key)
-    x, kw = cases.at_end(setup)
     P = projector(setup)
     Q = np.eye(len(P)) - P
-    T = cases.flat(manifold.third_derivative(x, (Q + Q.T) / 2, **kw))
-    trace = Place(setup, x).trace_gradient()
+    T = third_of(setup, (Q + Q.T) / 2)
+    trace = Place(setup, cases.end(setup).x).trace_gradient()
     size = float(np.linalg.norm(trace))
     return Evidence(
         float(np.linalg.norm(T - trace)) / size, float(np.linalg.norm(P @ (T - trace))) / size
@@ -196,15 +240,17 @@ COR5_2 = pointwise(
     r"$\dot Y = -\frac{c}{4}P\,\nabla\tr H$ on the manifold, without any noise.",
     "drift under label noise",
     predict_label_noise,
-    label_noise,
+    measure_label_noise,
     errata=(
         Erratum(
-            "proof of Corollary 5.2, (32)",
-            r"$2T[L_H^{-1}(H)] = \nabla\tr H$",
-            r"$2P\,T[L_H^{-1}(H)] = P\,\nabla\tr H$",
-            "numeric",
-            without_projection,
-            "The corollary itself, with its factor ¼, is right.",
+            "Corollary 5.2, proof, (32)",
+            r"$2T[L_H^{-1}(H)] = \nabla\mathrm{tr} H$, by (32) for any $v \in R^D$",
+            r"$2P\,T[L_H^{-1}(H)] = P\,\nabla\mathrm{tr} H$: (32) holds for tangent $v$",
+            "false",
+            evidence=without_projection,
+            quote="Note that for any V ∈ RD, v>V tr[V2L] = 〈ID, ∂2(VL)[v] = 〈ID - ∂Φ, "
+            "∂2(VL)[v], (32)",
+            note="The corollary itself, with its factor ¼, is right.",
         ),
     ),
 )

@@ -1,83 +1,126 @@
 """The limiting diffusion, Theorem 4.6, and the stationary law of isotropic noise."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
 
-from ..._engine.setup import Setup
-from ...dynamics import Descent
-from ...nets import FunctionNet
 from ...numerics.host_rng import generator
 from ...theory import manifold
-from .. import _shared_hypotheses as common
-from .._claims import equals, measured
-from .._erratum import Erratum
-from .._hypothesis import kind
-from .._source import ZEROLOSS as SOURCE
-from .._theorem import Control, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Erratum,
+    Measured,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    common,
+    equals,
+    kind,
+    setup_of,
+)
 from ._instances_copies import (
     CURVE,
     CURVES,
+    MOTOR,
     MOTORS,
-    RECORD,
     CircleNoise,
     angles,
-    end_time,
+    circle_noise,
     motors,
     of_net,
     setup,
-    small_step,
+    steadied,
+    two_steps,
 )
-from ._lemma_c8 import tangential
+from ._lemmas_4_3_4_5 import printed_9
+from ._measurements import end_time
+from ._paper import OF_COPIES
+from ._two_steps import extrapolated, small_step
 
+STEPS = 1200
+DIFFUSION_LR = 0.02
 MODES = 32  # of the Fourier series on the circle
-MANY = 8192  # copies on the ellipse: means must tell the powers of |H|₊ apart
+MANY = 12_288  # copies on the ellipse: means must tell the powers of |H|₊ apart
 
 
 def constant_noise(key: int) -> np.ndarray:
-    """A factor with noise along the manifold, across it, and both correlated."""
-    return 0.35 * generator(key, "zeroloss constant noise").standard_normal((5, 5)) + 0.3 * np.eye(
-        5
-    )
+    """A factor with noise along the manifold, most of it across, and both correlated."""
+    drawn = generator(key, "zeroloss constant noise").standard_normal((5, 5))
+    return 0.35 * drawn + np.diag([0.3, 0.3, 1.4, 0.3, 0.3])
 
 
-def diffused(key: int, size: float = 1.0) -> Setup:
-    """The motor's loss under constant noise."""
-    return motors(key, CircleNoise(size * constant_noise(key)), 800)
+def diffused(key: int, noise: bool = True) -> Setup:
+    """The motor's loss under constant noise, where most of it pushes one way around."""
+    law = CircleNoise(constant_noise(key)) if noise else None
+    pushed = float(np.arctan2(*MOTOR.phases[0][::-1])) - np.pi / 2
+    phi = pushed + generator(key, "zeroloss diffusion").uniform(-0.5, 0.5)
+    return motors(key, law, STEPS, DIFFUSION_LR, phi)
 
 
-def kolmogorov(sigma: np.ndarray, phi: float, time: float) -> complex:
-    """E e^{iφ(t)} of the limiting diffusion on the circle, by a Fourier series.
+PARTS = ("tangent", "normal", "mixed")
 
-    f(φ) = E[e^{iφ(t)} | φ(0) = φ] solves f' = b f_φ + ½a f_φφ, with drift b and variance a of
-    the angle.
+
+def generator_at(
+    phi: float, sigma: np.ndarray, factors: Mapping[str, float]
+) -> tuple[complex, float]:
+    """Drift and variance of Y = x + iy on the motor's circle: ½∂²Φ[Σ], each part times a factor."""
+    x = MOTOR.point(phi)
+    bend = manifold.second_derivative(x, sigma, residual=MOTOR.residual)
+    drift = np.zeros(MOTOR.D)
+    for name in PARTS:
+        drift = drift + factors.get(name, 1.0) * np.asarray(getattr(bend, name)) / 2
+    along = np.concatenate([[-np.sin(phi), np.cos(phi)], np.zeros(MOTOR.D - 2)])
+    return complex(drift[0], drift[1]), float(along @ sigma @ along)
+
+
+def kolmogorov(
+    sigma: np.ndarray, phi: float, time: float, factors: Mapping[str, float] | None = None
+) -> complex:
+    """E Y(t) of the limiting diffusion in the plane of the circle, by a Fourier series.
+
+    u = E[Y(t) | Y(0)] solves u' = Lu, and L Y^k = k Y^{k−1} D + ½k(k−1) Y^{k−2} (dY)²/dt with the
+    drift D in the plane, its normal part included, and (dY)² = −a Y² dt.
     """
     grid = 2 * np.pi * np.arange(MODES) / MODES
-    b, a = np.transpose([tangential(g, sigma) for g in grid])
+    at = [generator_at(g, sigma, factors or {}) for g in grid]
+    D = np.array([drift for drift, _ in at])
+    a = np.array([variance for _, variance in at])
     k = np.fft.fftfreq(MODES, 1 / MODES)
+    Y = np.exp(1j * grid)
     waves = np.exp(1j * np.outer(grid, k))
-    generator_ = b[:, None] * (1j * k) * waves - 0.5 * a[:, None] * k**2 * waves
+    generator_ = waves * (k * (D / Y)[:, None] - 0.5 * k * (k - 1) * a[:, None])
     operator = waves.conj().T / MODES @ generator_
     start = (k == 1).astype(complex)
     return complex(np.exp(1j * k * phi) @ scipy.linalg.expm(time * operator) @ start)
 
 
-def predict_diffusion(setup: Setup, noise: Any = None) -> dict[str, Any]:
-    """E(cos φ, sin φ) at the end."""
-    law: Any = getattr(setup.dynamics, "noise", None) if noise is None else noise
+def predict_diffusion(setup: Setup, **factors: float) -> Claims:
+    """E(cos φ, sin φ) at the end; each of the drift's parts times a factor."""
+    law = circle_noise(setup)
     x = np.asarray(setup.params["x"])[0]
-    sigma = law.matrix @ law.matrix.T
-    mean = kolmogorov(sigma, float(np.arctan2(x[1], x[0])), end_time(setup))
+    factor = constant_noise(setup.key) if law is None else np.asarray(law.matrix)
+    sigma = factor @ factor.T
+    mean = kolmogorov(sigma, float(np.arctan2(x[1], x[0])), end_time(setup), factors)
     return {"mean": equals([mean.real, mean.imag], scale=1.0)}
 
 
-def diffusion(runs: Any) -> dict[str, Any]:
-    """The means over the copies."""
-    phi = angles(runs["run"])[-1]
-    points = np.stack([np.cos(phi), np.sin(phi)])
-    error = points.std(axis=1, ddof=1) / np.sqrt(len(phi))
-    return {"mean": measured(points.mean(axis=1), standard_error=error)}
+def measure_diffusion(runs: Mapping[str, Run]) -> Measurements:
+    """The means over the copies, extrapolated to lr = 0."""
+    coarse, fine = (_mean(runs[name]) for name in ("run", "half"))
+    return {"mean": extrapolated(coarse, fine)}
+
+
+def _mean(run: Run) -> Measured:
+    phi = angles(run)[-1]
+    return steadied(np.stack([np.cos(phi), np.sin(phi)]), run)
+
+
+def _has_constant_noise(setup: Setup) -> bool:
+    noise = circle_noise(setup)
+    return noise is not None and float(noise.phase) == 0
 
 
 THM4_6 = Theorem(
@@ -86,45 +129,72 @@ THM4_6 = Theorem(
     r"$\Sigma = \sigma\sigma^\top$ is, as $\eta \to 0$, distributed as $Y(t)$ with "
     r"$dY = P\sigma\,dW + \frac{1}{2}\partial^2\Phi(Y)[\Sigma]\,dt$ and $Y(0) = \Phi(x(0))$; "
     r"up to $O(\eta)$ for smooth functions.",
-    [
+    hypotheses=[
         of_net(MOTORS, "the motor"),
-        kind("the noise is constant", lambda s: _is_constant(s.dynamics)),
+        kind("the noise is constant", _has_constant_noise),
         *common.plain(),
-        small_step(1.0),
+        small_step(common.learning_rate, 2.0),
     ],
-    predict_diffusion,
-    diffusion,
-    0.01,
-    diffused,
-    [
+    predict=predict_diffusion,
+    measure=measure_diffusion,
+    tolerance=0.002,
+    instances=diffused,
+    controls=[
+        Control("the noise is constant", lambda key: diffused(key, noise=False)),
         Control(
-            "the noise has that covariance",
-            lambda key: diffused(key, 0.0),
-            lambda s: predict_diffusion(s, CircleNoise(constant_noise(s.key))),
-        )
+            "without the half in front of the drift",
+            diffused,
+            lambda s: predict_diffusion(s, tangent=2.0, normal=2.0, mixed=2.0),
+            formula=True,
+        ),
     ],
-    nets=(FunctionNet,),
-    dynamics=(Descent,),
-    needs=RECORD,
+    runs=two_steps,
+    terms={
+        f"the {name} part of the drift": lambda s, name=name: predict_diffusion(s, **{name: 0.0})
+        for name in PARTS
+    },
     errata=(
         Erratum(
-            "Theorem 4.6", r"$Y(0) = x(0)$ as we read it", r"$Y(0) = \Phi(x(0))$", "convention"
+            "Theorem 4.6",
+            "$Y(0) = x(0)$",
+            r"$Y(0) = \Phi(x(0))$",
+            "misprint",
+            quote="global solution Y with Y(0) = x(0) and Y never leaves U",
+            note="Theorem B.9 has it right.",
         ),
         Erratum(
-            "proof of Theorem 4.6",
+            "Eq (10)",
+            r"$+\frac{1}{2}H^+T[\Sigma_\parallel]$ and "
+            r"$+P\,T[H^+\Sigma_{\perp\parallel}]$, with a minus before the normal part "
+            "only",
+            "all three parts with a minus, as Lemma C.4 gives them",
+            "misprint",
+            evidence=printed_9,
+            quote="dY(t) = ∑2(Y)dW(t) + 2V2L(Y户∂2(VL)(Y) [∑k (Y)] dt",
+            note="The signs of Eq (9).",
+        ),
+        Erratum(
+            "Eq (10), mixed part",
+            r"a factor $\frac{1}{2}$ before the mixed part",
+            "1 where (9) has 2",
+            "reading",
+            quote="+ 2 ∂ Φ(Y) ( ∂2(VL)(Y) [v2 L(Y 户 ∑⊥,k(Y)]",
+            note="Fractions in this text lost their parts: check against the PDF.",
+        ),
+        Erratum(
+            "Theorem 4.6, proof",
             r"drift $\partial^2\Phi[\Sigma]$",
             r"drift $\frac{1}{2}\partial^2\Phi[\Sigma]$",
-            "convention",
+            "reading",
+            quote="dY(t) = ∑j∕2dW (t) + ∂ 2Φ(Y (t))[Σ(Y (t))]dt",
+            note="The ½ may have been lost on the way to the text; the next line has it. "
+            "Check against the PDF.",
         ),
     ),
-    source=SOURCE,
+    paper=OF_COPIES,
+    slow=True,
     title="the limiting diffusion",
 )
-
-
-def _is_constant(dynamics: Any) -> bool:
-    noise = getattr(dynamics, "noise", None)
-    return isinstance(noise, CircleNoise) and float(noise.phase) == 0
 
 
 def around() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,7 +229,8 @@ def ellipses(key: int, still: bool = False) -> Setup:
 
 def features(x: np.ndarray) -> np.ndarray:
     """Functions on the ellipse, one a row: two waves, and ln|H|₊ by the residual's gradient."""
-    a, b = float(CURVE.a), float(CURVE.b)
+    a = float(CURVE.a)
+    b = float(CURVE.b)
     polar = np.arctan2(x[:, 1], x[:, 0])
     on = CURVE.point(np.arctan2(x[:, 1] / b, x[:, 0] / a))
     weight = 1 + 0.6 * np.tanh(on[:, 0]) + 0.3 * on[:, 1] ** 2
@@ -167,47 +238,53 @@ def features(x: np.ndarray) -> np.ndarray:
     return np.stack([np.cos(polar), np.cos(2 * polar), np.log(steep)])
 
 
-def predict_moments(setup: Setup) -> dict[str, Any]:
+def predict_moments(setup: Setup) -> Claims:
     """Means under |H|₊^{−1/2} times arc length."""
     phi, weight = law()
     means = features(CURVE.point(phi)) @ weight
     return {"means": equals(means, scale=1.0)}
 
 
-def moments(runs: Any) -> dict[str, Any]:
-    """Means over the copies at the end."""
-    values = features(runs["run"].final["x"])
-    error = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-    return {"means": measured(values.mean(axis=1), standard_error=error)}
+def measure_moments(runs: Mapping[str, Run]) -> Measurements:
+    """Means over the copies at the end, extrapolated to lr = 0."""
+    coarse, fine = (_moments(runs[name]) for name in ("run", "half"))
+    return {"means": extrapolated(coarse, fine)}
+
+
+def _moments(run: Run) -> Measured:
+    """Copies start evenly spread over the law, not at random: what that explains is no chance."""
+    x = np.asarray(setup_of(run).params["x"])
+    phi = np.arctan2(x[:, 1] / float(CURVE.b), x[:, 0] / float(CURVE.a))
+    waves = [wave(k * phi) for k in (1, 2, 3) for wave in (np.cos, np.sin)]
+    return steadied(features(np.asarray(run.final["x"])), run, waves)
+
+
+def _has_isotropic_noise(setup: Setup) -> bool:
+    noise = circle_noise(setup)
+    return noise is not None and np.array_equal(noise.matrix, np.eye(2))
 
 
 STATIONARY = Theorem(
     "zeroloss.cor5.1.stationary",
     r"On a compact manifold isotropic noise has the stationary density $1/\sqrt{|H|_+}$ with "
     r"respect to volume.",
-    [
+    hypotheses=[
         of_net(CURVES, "the ellipse"),
-        kind("the noise is isotropic", lambda s: _is_isotropic(s.dynamics)),
+        kind("the noise is isotropic", _has_isotropic_noise),
         *common.plain(),
-        small_step(1.0),
+        small_step(common.learning_rate, 2.0),
     ],
-    predict_moments,
-    moments,
-    0.01,
-    ellipses,
-    [Control("the noise is isotropic", lambda key: ellipses(key, still=True))],
-    nets=(FunctionNet,),
-    dynamics=(Descent,),
-    needs=RECORD,
+    predict=predict_moments,
+    measure=measure_moments,
+    tolerance=0.002,
+    runs=two_steps,
+    instances=ellipses,
+    controls=[Control("the noise is isotropic", lambda key: ellipses(key, still=True))],
     slow=True,
-    source=SOURCE,
+    paper=OF_COPIES,
     title="stationary density of isotropic noise",
+    own=True,
 )
-
-
-def _is_isotropic(dynamics: Any) -> bool:
-    noise = getattr(dynamics, "noise", None)
-    return isinstance(noise, CircleNoise) and np.array_equal(noise.matrix, np.eye(2))
 
 
 THEOREMS = (THM4_6, STATIONARY)

@@ -1,30 +1,48 @@
 """How many samples label noise needs (6.6, D.7, D.8), and the kernel regime (6.7)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.optimize
+import xarray as xr
 
 from ... import observe
-from ..._engine.setup import Setup, Until
 from ...dynamics import Descent, Flow
 from ...nets import Diagonal
 from ...numerics.host_rng import generator
 from ...problems import Regression, sparse
 from ...theory import diagonal
-from .. import _shared_hypotheses as common
-from .._claims import at_least, measured
-from .._hypothesis import Hypothesis, kind
-from .._source import ZEROLOSS as SOURCE
-from .._theorem import Control, Ensemble, Theorem
+from ..prelude import (
+    Claims,
+    Control,
+    Ensemble,
+    Hypothesis,
+    Measurements,
+    Run,
+    Setup,
+    Theorem,
+    Until,
+    at_least,
+    common,
+    fact,
+    kind,
+    measured,
+    setup_of,
+)
 from . import _instances as cases
+from ._measurements import mean_of
+from ._paper import DIAGONAL_FLOW
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
-DRAWS = 40
-BOOLEAN, GAUSSIAN = (24, 40, 3), (260, 8, 1)  # n, d, κ
+Recovers = Callable[[np.ndarray, np.ndarray], bool]
+DRAWS = 400
+# n, d, κ
+BOOLEAN = (24, 40, 3)
+GAUSSIAN = (650, 1000, 1)
 TEACHER = np.concatenate([[1.0, -1.0], np.zeros(cases.D - 2)])
-ALPHA, MEMBERS = 10.0, 160
+ALPHA = 30.0
+GROUPS = 80  # of data sets
+IMAGES = 2 * cases.D  # of each of them
 
 
 def sparse_flow(size: tuple[int, int, int], entries: str, key: int) -> Setup:
@@ -32,24 +50,44 @@ def sparse_flow(size: tuple[int, int, int], entries: str, key: int) -> Setup:
     n, d, nonzero = size
     problem = sparse(n, d, nonzero, entries, key=key)
     params = {name: np.full(d, 0.5) for name in ("u", "v")}
-    return Setup(problem, Diagonal(d), params, Flow(), until=Until(time=0.1), save_at=[0.0, 0.1])
+    return Setup(problem, Diagonal(d), params, Flow(), until=Until(time=1e-4), save_at=[0.0, 1e-4])
 
 
+@fact
 def sizes(setup: Setup) -> tuple[int, int, int]:
     """n, d and the number of non-zero coordinates of the weighted ℓ1 solution."""
-    problem: Any = setup.problem
+    problem = common.regression(setup)
     w = diagonal.weighted_l1(problem)
     return problem.n, problem.d, max(int(np.sum(np.abs(w) > 1e-9 * np.abs(w).max())), 1)
 
 
-def recoveries(draw: Draw) -> Callable[[Any], dict[str, Any]]:
+def pursued(problem: Regression) -> int:
+    """How many columns orthogonal matching pursuit takes to make the labels."""
+    X = np.asarray(problem.X)
+    y = problem.Y.ravel()
+    taken: list[int] = []
+    left = y
+    while np.linalg.norm(left) > 1e-8 * np.linalg.norm(y) and len(taken) < problem.n:
+        taken.append(int(np.argmax(np.abs(X.T @ left) / np.linalg.norm(X, axis=0))))
+        left = y - X[:, taken] @ np.linalg.lstsq(X[:, taken], y, rcond=None)[0]
+    return max(len(taken), 1)
+
+
+def measure_recovery(draw: Draw, recovers: Recovers) -> Callable[[Run], Measurements]:
     """The share of fresh data of these sizes whose weighted ℓ1 problem gives the teacher back."""
 
-    def measure(runs: Any) -> dict[str, Any]:
-        setup = runs["run"].setup
-        n, d, nonzero = sizes(setup)
-        found = [_recovers(draw, n, d, nonzero, 1000 * setup.key + i) for i in range(DRAWS)]
-        share = float(np.mean(found))
+    def measure(run: Run) -> Measurements:
+        setup = setup_of(run)
+        problem = common.regression(setup)
+        nonzero = pursued(problem)
+        recovered = []
+        for i in range(DRAWS):
+            rng = generator(1000 * setup.key + i, "zeroloss recovery")
+            teacher = np.zeros(problem.d)
+            places = rng.choice(problem.d, nonzero, replace=False)
+            teacher[places] = rng.choice([-1.0, 1.0], nonzero)
+            recovered.append(recovers(draw(rng, problem.n, problem.d), teacher))
+        share = float(np.mean(recovered))
         # Laplace's rule keeps the error of a share of 0 or 1 finite.
         error = np.sqrt((share * DRAWS + 1) * ((1 - share) * DRAWS + 1)) / (DRAWS + 2) ** 1.5
         return {"probability": measured(share, standard_error=error)}
@@ -57,17 +95,22 @@ def recoveries(draw: Draw) -> Callable[[Any], dict[str, Any]]:
     return measure
 
 
-def _recovers(draw: Draw, n: int, d: int, nonzero: int, key: int) -> bool:
-    rng = generator(key, "zeroloss recovery")
-    teacher = np.zeros(d)
-    teacher[rng.choice(d, nonzero, replace=False)] = rng.choice([-1.0, 1.0], nonzero)
-    X = draw(rng, n, d)
+def by_program(X: np.ndarray, teacher: np.ndarray) -> bool:
+    """Is the teacher what a linear program finds?"""
     weights = np.sum(np.square(X), axis=0)
-    found = scipy.optimize.linprog(
+    solution = scipy.optimize.linprog(
         np.tile(weights, 2), A_eq=np.hstack([X, -X]), b_eq=X @ teacher, method="highs"
     )
-    plus, minus = np.split(found.x, 2)
+    plus, minus = np.split(solution.x, 2)
     return bool(np.max(np.abs(plus - minus - teacher)) < 1e-6)
+
+
+def by_certificate(X: np.ndarray, teacher: np.ndarray) -> bool:
+    """Does the least λ with Xᵀλ = s·sign on the support stay below s off it? That suffices."""
+    on = teacher != 0
+    weights = np.sum(np.square(X), axis=0)
+    dual = np.linalg.lstsq(X[:, on].T, (weights * np.sign(teacher))[on], rcond=None)[0]
+    return bool(np.all(np.abs(X[:, ~on].T @ dual) < weights[~on]))
 
 
 def signs(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
@@ -80,7 +123,7 @@ def normals(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return rng.standard_normal((n, d))
 
 
-def enough(condition: Callable[[int, int, int], Any]) -> Hypothesis:
+def enough(condition: Callable[[int, int, int], diagonal.Recovery]) -> Hypothesis:
     """There are as many samples as the lemma asks for."""
 
     def margin(setup: Setup) -> float:
@@ -90,102 +133,149 @@ def enough(condition: Callable[[int, int, int], Any]) -> Hypothesis:
     return Hypothesis("there are enough samples for the sparsity", margin, 1.0)
 
 
-def double(n: int, d: int, nonzero: int) -> Any:
+def double(n: int, d: int, nonzero: int) -> diagonal.Recovery:
     """D.7 with C = 2: half of the data sets recover at C = 1."""
     return diagonal.boolean_recovery(n, d, nonzero, constant=2.0)
 
 
-KINDS: dict[str, Any] = {
-    "nets": (Diagonal,),
-    "problems": (Regression,),
-    "dynamics": (Flow,),
-    "source": SOURCE,
-    "slow": True,
-}
+def predict_recovery(setup: Setup) -> Claims:
+    """Nine tenths of the draws at least."""
+    return {"probability": at_least(0.9)}
+
 
 LEMMAD_7 = Theorem(
     "zeroloss.lemmaD.7",
     r"For inputs of random signs $n \ge C(\kappa\ln(d/\kappa) + \kappa)$ samples suffice, with "
-    r"high probability, for label noise to find a $\kappa$-sparse teacher; here $C = 2$, half of "
-    r"the draws.",
-    [
+    r"high probability, for label noise to find a $\kappa$-sparse teacher; here $C = 2$, nine "
+    r"tenths of the draws.",
+    hypotheses=[
         common.one_output(),
         cases.fitted(),
         kind(
             "the inputs are signs",
-            lambda s: bool(np.ptp(np.abs(s.problem.X)) == 0),  # pyright: ignore[reportAttributeAccessIssue]
+            lambda s: bool(np.ptp(np.abs(common.regression(s).X)) == 0),
         ),
         enough(double),
     ],
-    lambda s: {"probability": at_least(0.5)},
-    recoveries(signs),
-    0.02,
-    lambda key: sparse_flow(BOOLEAN, "boolean", key),
+    predict=predict_recovery,
+    measure=measure_recovery(signs, by_program),
+    tolerance=0.02,
+    instances=lambda key: sparse_flow(BOOLEAN, "boolean", key),
+    controls=[
+        Control(
+            "there are enough samples for the sparsity",
+            lambda key: sparse_flow((6, 40, 3), "boolean", key),
+        )
+    ],
     title="recovery from random signs",
-    **KINDS,
+    paper=DIAGONAL_FLOW,
+    slow=True,
 )
+
+
+def predict_gaussian_recovery(setup: Setup) -> Claims:
+    """The bound of the lemma."""
+    return {"probability": at_least(diagonal.gaussian_recovery(*sizes(setup)).probability)}
+
 
 LEMMAD_8 = Theorem(
     "zeroloss.lemmaD.8",
     r"For $N(0,1)$ inputs with $\sqrt{n-1}/2 > \sqrt{\kappa} + 3\sqrt{2\kappa\ln 2(d-\kappa)}$ "
     r"label noise finds a $\kappa$-sparse teacher with probability at least "
-    r"$1 - \exp(-(n-1)/8) - d\,\mathrm{P}(\chi^2_n/n \notin [1/2, 3/2])$.",
-    [
+    r"$1 - \exp(-(n-1)/8) - d\,\mathrm{P}(\chi^2_n/n \notin [1/2, 3/2])$; $n < d$ is possible "
+    r"for very sparse teachers.",
+    hypotheses=[
         common.one_output(),
         cases.fitted(),
         enough(diagonal.gaussian_recovery),
     ],
-    lambda s: {"probability": at_least(diagonal.gaussian_recovery(*sizes(s)).probability)},
-    recoveries(normals),
-    0.02,
-    lambda key: sparse_flow(GAUSSIAN, "gaussian", key),
+    predict=predict_gaussian_recovery,
+    measure=measure_recovery(normals, by_certificate),
+    tolerance=0.02,
+    instances=lambda key: sparse_flow(GAUSSIAN, "gaussian", key),
+    controls=[
+        Control(
+            "there are enough samples for the sparsity",
+            lambda key: sparse_flow((6, 1000, 1), "gaussian", key),
+            lambda setup: {"probability": at_least(0.99)},
+        )
+    ],
     title="recovery from Gaussian inputs",
-    **KINDS,
+    paper=DIAGONAL_FLOW,
+    slow=True,
 )
 
 
-def teacher_data(key: int) -> Regression:
-    """Gaussian inputs, labels of one fixed teacher."""
-    X = generator(key, "zeroloss kernel data").standard_normal((cases.N, cases.D))
-    return Regression.half_mean(X, X @ TEACHER)
+LAST = 3000
+ON_THE_WAY = [30, 300, LAST]
 
 
 def kernel_descent(key: int, share: float = 1.0) -> Setup:
     """Gradient descent from a large start, with a share of a step that fits all data sets."""
-    lr = share * 0.012 / ALPHA**2
+    lr = share * 0.016 / ALPHA**2
     params = {name: np.full(cases.D, ALPHA) for name in ("u", "v")}
     return Setup(
-        teacher_data(key),
+        image(key, 0),
         cases.DIAGONAL,
         params,
         Descent(lr),
-        until=Until(steps=4000),
+        until=Until(steps=LAST),
         record={"params": observe.params},
-        save_at=[0, 4000],
+        save_at=[0, *ON_THE_WAY],
         key=key,
     )
 
 
+def image(key: int, which: int) -> Regression:
+    """Data with their columns shifted around, and one of them negated: of the same law.
+
+    Errors differ much from one data set to another, and little from one such group to another.
+    """
+    drawn = generator(key, "zeroloss kernel data").standard_normal((cases.N, cases.D))
+    X = np.roll(drawn, which % cases.D, axis=1)
+    X[:, 0] *= 1.0 if which < cases.D else -1.0
+    return Regression.half_mean(X, X @ TEACHER)
+
+
 def fresh_data(setup: Setup) -> Ensemble:
     """The same start on fresh data."""
-    first = MEMBERS * setup.key
-    return Ensemble(
-        lambda seed: setup.replace(problem=teacher_data(first + int(seed))),
-        {"seed": range(MEMBERS)},
-    )
+    first = GROUPS * setup.key
+
+    def build(seed: int) -> Setup:
+        group, which = divmod(int(seed), IMAGES)
+        return setup.replace(problem=image(first + group, which))
+
+    return Ensemble(build, {"seed": range(GROUPS * IMAGES)})
 
 
-def test_errors(runs: Any) -> dict[str, Any]:
-    """‖θ − w*‖², the mean over data sets."""
-    u, v = (runs["run"][f"params_{name}_end"].values for name in ("u", "v"))
-    errors = np.sum((u**2 - v**2 - TEACHER) ** 2, axis=1)
-    spread = errors.std(ddof=1) / np.sqrt(len(errors))
-    return {"error": measured(errors.mean(), standard_error=spread)}
+def unfinished(setup: Setup) -> float:
+    """What is left of the way, along the slowest direction that data of these sizes have."""
+    problem = common.regression(setup)
+    rate = 16 * float(problem.weight) * float(np.min(np.square(setup.params["u"])))
+    slowest = (np.sqrt(problem.d) - np.sqrt(problem.n)) ** 2
+    lr = 1.0 if isinstance(setup.dynamics, Flow) else common.learning_rate(setup)
+    return float(np.exp(-rate * slowest * lr * setup.save_at[-1]))
+
+
+def predict_test_error(setup: Setup) -> Claims:
+    """(1 − n/d)‖w*‖², and nothing below it on the way."""
+    least = diagonal.kernel_error(TEACHER, common.regression(setup).n)
+    return {"error": least, "on the way": at_least(np.full(len(setup.save_at) - 1, least))}
+
+
+def measure_test_error(members: xr.Dataset) -> Measurements:
+    """‖θ − w*‖², the means over data sets."""
+    u, v = (members[f"params_{name}"].values[:, 1:] for name in ("u", "v"))
+    each = np.sum((u**2 - v**2 - TEACHER) ** 2, axis=2)
+    errors = mean_of(each.reshape(GROUPS, IMAGES, -1).mean(axis=1))
+    assert errors.standard_error is not None
+    last = measured(errors.value[-1], standard_error=errors.standard_error[-1])
+    return {"error": last, "on the way": errors}
 
 
 def same_teacher(setup: Setup) -> bool:
     """Are the labels those of the teacher whose data are drawn?"""
-    problem: Any = setup.problem
+    problem = common.regression(setup)
     return problem.d == cases.D and bool(np.allclose(problem.X @ TEACHER, problem.Y))
 
 
@@ -194,7 +284,7 @@ THM6_7 = Theorem(
     r"In the kernel regime, on $n$ Gaussian samples, no learning rates and no stopping time have "
     r"an expected test error $\mathrm{E}(z\cdot(w-w^*))^2$ below $(1-n/d)\|w^*\|^2$; a fit has "
     r"just that.",
-    [
+    hypotheses=[
         common.one_output(),
         common.no_decay(),
         kind("the labels are those of the planted teacher", same_teacher),
@@ -209,19 +299,18 @@ THM6_7 = Theorem(
             True,
             "how far u and v move",
         ),
+        Hypothesis("the run ends at a fit", unfinished, 1e-3),
     ],
-    lambda s: {"error": diagonal.kernel_error(TEACHER, s.problem.n)},  # pyright: ignore[reportAttributeAccessIssue]
-    test_errors,
-    0.02,
-    kernel_descent,
-    [Control("the run ends at a fit", lambda key: kernel_descent(key, share=1e-9))],
-    runs=lambda s: {"run": fresh_data(s)},
+    predict=predict_test_error,
+    measure=measure_test_error,
+    tolerance=0.002,
+    instances=kernel_descent,
+    controls=[Control("the run ends at a fit", lambda key: kernel_descent(key, share=1e-9))],
+    runs=fresh_data,
     needs={"params": observe.params},
     slow=True,
-    nets=(Diagonal,),
-    problems=(Regression,),
     dynamics=(Flow, Descent),
-    source=SOURCE,
+    paper=DIAGONAL_FLOW,
     title="no recovery in the kernel regime",
 )
 
