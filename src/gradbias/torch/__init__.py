@@ -6,14 +6,13 @@ batches of S; objective L + γ‖θ‖², so that the weight decay of torch's SG
 """
 
 import importlib
-from typing import Any
 
 import lazy_loader
 
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in __all__:
         _require_torch()
     return _attribute(name)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +10,7 @@ from ...numerics.host_rng import generator
 from .._measure.undisturbed import Named, gradient, smooth, trainable
 from .family import EXACT, Family
 from .pairs import sides
-from .parameters import outputs
+from .parameters import Call, outputs
 
 POINTS = 3  # random points besides the model's own: a false symmetry can hide at one point
 FAINT = 1e-4  # units with less than this of the largest unit's gradient count as this large
@@ -19,7 +18,7 @@ FAINT = 1e-4  # units with less than this of the largest unit's gradient count a
 Scalar = Callable[[nn.Module], Tensor]
 
 
-def random_scalar(call: tuple[Any, Any], key: int = 0) -> Scalar:
+def random_scalar(call: Call, key: int = 0) -> Scalar:
     """A random combination of all of a model's outputs: it sees every change of any of them."""
 
     def scalar(model: nn.Module) -> Tensor:
@@ -49,21 +48,22 @@ def measured(
         key: decides the random points.
         tolerance: what is rounding in the precision that the model computes in.
     """
-    worst, here = torch.zeros(len(families), 2), torch.zeros(len(families), 2)
+    worst = torch.zeros(len(families), 2)
+    here = torch.zeros(len(families), 2)
     params = trainable(model)
-    own = {name: p.detach().clone() for name, p in params.items()}
+    start = {name: p.detach().clone() for name, p in params.items()}
     for point in range(POINTS + 1):
         for scalar in scalars if point == 0 else scalars[:1]:
-            found = _cosines(model, scalar, families, params)
-            if found is None and point == 0:
+            cosines = _cosines(model, scalar, families, params)
+            if cosines is None and point == 0:
                 raise ValueError("model must have finite outputs and gradients on this input")
-            worst = worst if found is None else torch.maximum(worst, found)
+            worst = worst if cosines is None else torch.maximum(worst, cosines)
         here = worst if point == 0 else here
-        _to_random(params, own, point, key)
+        _to_random(params, start, point, key)
     rows = zip(families, worst.tolist(), here[:, 0].tolist(), strict=True)
     return [
-        _judged(dataclasses.replace(family, tolerance=tolerance), own, *far)
-        for family, far, own in rows
+        _judged(dataclasses.replace(family, tolerance=tolerance), near, *far)
+        for family, far, near in rows
     ]
 
 
@@ -89,7 +89,8 @@ def _cosine(family: Family, g: Named, theta: Named) -> float:
 
 def _matrix_cosine(family: Family, g: Named, theta: Named) -> float:
     """The same for all matrices between a pair at once; infinite where there is no pair."""
-    slopes, points = sides(family, g), sides(family, theta)
+    slopes = sides(family, g)
+    points = sides(family, theta)
     if slopes is None or points is None:
         return float("inf")
     form = slopes[0] @ points[0].mT - points[1] @ slopes[1].mT
@@ -104,21 +105,21 @@ def _ratio(off: Tensor, size: Tensor) -> float:
     return float(torch.where(size > 0, off / torch.where(size > 0, size, 1.0), 0.0).max())
 
 
-def _to_random(params: Named, own: Named, point: int, key: int) -> None:
+def _to_random(params: Named, start: Named, point: int, key: int) -> None:
     """Put every parameter at a random place: of its own size, or of the usual one."""
     rng = generator(key + point, "torch.check.points")
     with torch.no_grad():
         for name, p in params.items():
-            own_size = float(own[name].square().mean().sqrt()) if p.numel() else 0.0
+            own_size = float(start[name].square().mean().sqrt()) if p.numel() else 0.0
             usual = max(p.shape, default=1) ** -0.5
             size = own_size if point % 2 and own_size > 0 else usual
             p.copy_(torch.from_numpy(size * rng.standard_normal(tuple(p.shape))))
 
 
-def _judged(family: Family, own: float, cosine: float, matrix: float) -> Family:
+def _judged(family: Family, near: float, cosine: float, matrix: float) -> Family:
     pair = matrix <= family.tolerance and family.kind == "rescaling"
-    if family.epsilon and own > EXACT:  # how much an epsilon matters depends on the point
-        cosine = own
+    if family.epsilon and near > EXACT:  # how much an epsilon matters depends on the point
+        cosine = near
     return dataclasses.replace(
         family,
         holds=cosine,

@@ -10,8 +10,8 @@ from torch import nn
 from ...numerics import checks
 from .._measure.unwrap import unwrap_model
 from .check import measured, random_scalar
-from .family import Family, Part
-from .parameters import as_in_training, call_arguments, double, in_double
+from .family import Family, ParameterPart
+from .parameters import DoubleByDefault, as_in_training, call_arguments, double
 
 Where = int | None | Any  # an axis, None for the whole tensor, or the unit of every entry
 
@@ -51,28 +51,32 @@ def declare(
     return Family(name, "declared", next(iter(sizes.values())), tuple(parts))
 
 
-def _part(side: str, params: Mapping[str, Any], name: str, where: Where, mu: float) -> Part:
+def _part(
+    side: str, params: Mapping[str, Any], name: str, where: Where, mu: float
+) -> ParameterPart:
     if name not in params:
         known = ", ".join(list(params)[:6])
         raise ValueError(f"{side} must name parameters of the model ({known}, …), got {name!r:.80}")
     shape = tuple(params[name].shape)
     if where is None:
-        return Part(name, (), torch.tensor(0), mu)
+        return ParameterPart(name, (), torch.tensor(0), mu)
     if isinstance(where, int) and not isinstance(where, bool):
         if not -len(shape) <= where < len(shape):
             raise ValueError(f"{side}[{name!r}] must be an axis of shape {shape}, got {where}")
         axis = where % len(shape)
-        return Part(name, (axis,), torch.arange(shape[axis]), mu)
+        return ParameterPart(name, (axis,), torch.arange(shape[axis]), mu)
     unit = np.asarray(where)
     if unit.shape != shape or unit.dtype.kind not in "iu" or np.any(unit < -1):
         raise ValueError(
             f"{side}[{name!r}] must be an axis, None, or whole numbers of shape {shape} from −1, "
             f"got {unit.dtype} of shape {unit.shape}"
         )
-    return Part(name, tuple(range(len(shape))), torch.from_numpy(unit.astype(np.int64)), mu)
+    return ParameterPart(
+        name, tuple(range(len(shape))), torch.from_numpy(unit.astype(np.int64)), mu
+    )
 
 
-def check(model: nn.Module, family: Family, example_input: Any, *, key: int = 0) -> Family:
+def check(model: nn.Module, family: Family, example_input: object, *, key: int = 0) -> Family:
     """How well a family holds on a model: the same family with `holds` measured.
 
     `holds` is the largest |g·Aθ|/‖g‖‖Aθ‖ of its units, in float64, for a random combination of
@@ -86,6 +90,6 @@ def check(model: nn.Module, family: Family, example_input: Any, *, key: int = 0)
     """
     if not isinstance(family, Family):
         raise ValueError(f"family must be a gradbias.torch.Family, got {type(family).__name__}")
-    with in_double():
+    with DoubleByDefault():
         twin, call = double(unwrap_model(model).model, call_arguments(example_input))
         return measured(as_in_training(twin), [random_scalar(call, key)], [family], key)[0]

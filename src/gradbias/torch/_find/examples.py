@@ -6,35 +6,36 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._measure.batches import LossFn, on_device
+from .._measure.batches import B, LossFn, on_device
 from .._measure.undisturbed import undisturbed
+from .parameters import Call
 
 SIDES = (32, 28, 64, 16, 8, 224)  # of images, tried in turn
 
 
-class _Seen(Exception):
+class _Captured(Exception):
     """Ends a call of the loss once the model's arguments are known."""
 
 
-def captured(model: nn.Module, loss_fn: LossFn, batch: Any) -> tuple[tuple[Any, ...], dict]:
+def captured(model: nn.Module, loss_fn: LossFn[B], batch: B) -> Call:
     """The arguments that the loss calls the model with, and the named ones."""
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    calls: list[Call] = []
 
     def hook(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         calls.append((args, kwargs))
-        raise _Seen
+        raise _Captured
 
     handle = model.register_forward_pre_hook(hook, with_kwargs=True)
     try:
         loss_fn(model, on_device(batch, model))
-    except _Seen:
+    except _Captured:
         return calls[0]
     finally:
         handle.remove()
     raise ValueError("loss_fn(model, batch) must call the model, got one that never does")
 
 
-def example(model: nn.Module) -> tuple[tuple[Any, ...], dict]:
+def example(model: nn.Module) -> Call:
     """Arguments that the model accepts, made from the sizes of its first layer."""
     first = next(
         (m for m in model.modules() if any(True for _ in m.parameters(recurse=False))), None

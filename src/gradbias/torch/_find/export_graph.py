@@ -1,31 +1,36 @@
 """Following a model: its exported graph, or the order of its modules where it has none."""
 
 import contextlib
-import io
+import functools
 import logging
 import operator
 import warnings
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.export
 from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import Node
 from torch.fx.node import map_arg
 
 from . import rules_einsum, rules_norms  # noqa: F401  (they and the layers register rules)
 from .operations import MOVES
+from .parameters import Call
 from .rules import RULES, Rule, constants, curved, moved, tensors
-from .walk import Walk
+from .walk import GraphWalk, Operation, Weight
 
 SAFE = ("relu_", "leaky_relu_", "dropout_", "tanh_", "sigmoid_", "silu_", "gelu_", "clamp_min_")
+LOGGERS = ("torch.export", "torch._export", "torch.fx", "torch._functorch", "torch._subclasses")
 
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]  # arguments, and named ones
-
-
-def follow(walk: Walk, program: Any, prefix: str = "", given: Any = None) -> list[Tensor]:
+def follow(
+    walk: GraphWalk,
+    program: ExportedProgram,
+    prefix: str = "",
+    given: Sequence[Tensor] | None = None,
+) -> list[Tensor]:
     """Apply the rules to an exported graph.
 
     Args:
@@ -51,49 +56,95 @@ def follow(walk: Walk, program: Any, prefix: str = "", given: Any = None) -> lis
     return []
 
 
-def exported(module: nn.Module, call: Call) -> Any:
-    """The graph of a module; raises whatever torch raises where there is none."""
+def exported(module: nn.Module, call: Call) -> ExportedProgram:
+    """The graph of a module of ours (not the user's); raises what torch raises where none is."""
     # Attention has a fused path for inference that hides its parts; gradients rule it out.
-    with torch.enable_grad(), warnings.catch_warnings(), _quiet():
+    with torch.enable_grad(), warnings.catch_warnings(), _quiet_loggers(), _quiet_errors(module):
         warnings.simplefilter("ignore")
-        return torch.export.export(module, call[0], call[1], strict=False)
+        try:
+            return torch.export.export(module, call[0], call[1], strict=False)
+        except _ForwardFailed as failure:
+            raise failure.error from None
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Where a graph cannot be had, torch prints what it has of it; we go on without."""
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-        logging.disable(logging.CRITICAL)
+def _quiet_loggers() -> Iterator[None]:
+    """Torch's loggers of graphs are silent: where there is no graph, we go on without."""
+    loggers = [
+        logging.getLogger(name)
+        for name in (*LOGGERS, *logging.root.manager.loggerDict)
+        if name.startswith(LOGGERS)
+    ]
+    levels = {logger: logger.level for logger in loggers}
+    try:
+        for logger in levels:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+
+
+class _ForwardFailed(Exception):
+    """Carries an error of `forward` through torch.export."""
+
+    def __init__(self, error: RuntimeError):
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextlib.contextmanager
+def _quiet_errors(module: nn.Module) -> Iterator[None]:
+    """Errors of `forward` in another class: torch prints half a graph to stderr for RuntimeErrors.
+
+    Redirecting stderr would take it from the user's other threads too.
+    """
+    forward = module.forward
+    replaced = module.__dict__.get("forward")
+
+    @functools.wraps(forward)
+    def raising(*args: object, **kwargs: object) -> object:
         try:
-            yield
-        finally:
-            logging.disable(logging.NOTSET)
+            return forward(*args, **kwargs)
+        except RuntimeError as error:
+            raise _ForwardFailed(error) from error
+
+    module.forward = raising
+    try:
+        yield
+    finally:
+        if replaced is None:
+            del module.forward
+        else:
+            module.forward = replaced
 
 
-def _placeholders(walk: Walk, program: Any, prefix: str, given: Any) -> dict[Any, Any]:
+def _placeholders(
+    walk: GraphWalk, program: ExportedProgram, prefix: str, given: Sequence[Tensor] | None
+) -> dict[Node, Any]:
     signature = program.graph_signature
     names = dict(signature.inputs_to_parameters)
-    own = {spec.arg.name for spec in signature.input_specs if spec.kind.name == "USER_INPUT"}
-    queue = [] if given is None else list(given)
-    values = {}
+    inputs = {spec.arg.name for spec in signature.input_specs if spec.kind.name == "USER_INPUT"}
+    queue = list(given or ())
+    values: dict[Node, Any] = {}
     for node in program.graph.nodes:
         if node.op != "placeholder":
             continue
         shape = _shape(node)
-        if node.name in names:
+        if node.name in names and isinstance(shape, torch.Size):
             values[node] = walk.parameter(prefix + names[node.name], tuple(shape))
-        elif node.name in own and queue:
+        elif node.name in inputs and queue:
             values[node] = queue.pop(0)
         else:
             values[node] = constants(shape)
     return values
 
 
-def _shape(node: Any) -> Any:
+def _shape(node: Node) -> object:
     return _shapes(node.meta.get("val"))
 
 
-def _shapes(value: Any) -> Any:
+def _shapes(value: object) -> object:
     if isinstance(value, Tensor):
         return torch.Size(int(n) for n in value.shape)
     if isinstance(value, (tuple, list)):
@@ -101,49 +152,50 @@ def _shapes(value: Any) -> Any:
     return value
 
 
-def _word(node: Any) -> str:
+def _word(node: Node) -> str:
     name = str(node.target)  # aten.linear.default, or a Python function
     if name.startswith("aten."):
         return name.split(".")[1]
     return getattr(node.target, "__name__", name)
 
 
-def _module_of(node: Any) -> str:
+def _module_of(node: Node) -> str:
     stack = node.meta.get("nn_module_stack") or {}
     return str(list(stack.values())[-1][0]) if stack else ""
 
 
-def _apply(walk: Walk, node: Any, values: Mapping[Any, Any]) -> Any:
+def _apply(walk: GraphWalk, node: Node, values: Mapping[Node, Any]) -> object:
     args = map_arg(node.args, values.__getitem__)
     kwargs = dict(map_arg(node.kwargs, values.__getitem__))
-    shape, word = _shape(node), _word(node)
-    if node.target is operator.getitem:
-        return args[0][args[1]]
-    if not tensors_in(args, kwargs) and not isinstance(shape, (torch.Size, tuple)):
-        return shape
-    if word in MOVES:
-        return _ruled(walk, word, partial(moved, node.target), args, kwargs, shape)
+    word = _word(node)
     in_place = word.endswith("_") and not word.endswith("__")
-    word = word[:-1] if in_place else word
-    if word not in RULES:
+    op = Operation(word[:-1] if in_place else word, args, kwargs, _shape(node))
+    if node.target is operator.getitem:
+        return op.args[0][op.args[1]]
+    if not tensors_in(op) and not isinstance(op.shape, tuple):
+        return op.shape
+    if word in MOVES and callable(node.target):
+        return _ruled(walk, functools.partial(moved, node.target), op)
+    if op.word not in RULES:
         if any(bool((ids > 0).any()) for ids in tensors(walk, (args, kwargs))):
-            walk.unknown.setdefault(f"{word} in {walk.place or 'the model'}")
-        return curved(walk, args, kwargs, shape)
-    result = _ruled(walk, word, RULES[word], args, kwargs, shape)
-    if in_place:  # other names of this tensor see the change: it must not scale differently
-        walk.ledger.merge(walk.ids(args[0]), result)
+            walk.unknown.setdefault(f"{op.word} in {walk.place or 'the model'}")
+        return curved(walk, op)
+    result = _ruled(walk, RULES[op.word], op)
+    if in_place and isinstance(result, (Tensor, Weight)):
+        # Other names of this tensor see the change: it must not scale differently.
+        walk.ledger.merge(walk.ids(op.args[0]), walk.ids(result))
     return result
 
 
-def _ruled(walk: Walk, word: str, rule: Rule, args: Any, kwargs: Any, shape: Any) -> Any:
+def _ruled(walk: GraphWalk, rule: Rule, op: Operation) -> object:
     """What a rule says; one that cannot read its arguments is as good as none."""
     count = walk.ledger.count
     try:
-        return rule(walk, args, kwargs | {"word": word}, shape)
+        return rule(walk, op)
     except Exception as error:  # arguments in a form that the rule does not expect
-        walk.unknown.setdefault(f"{word} in {walk.place or 'the model'}: {first_line(error)}")
+        walk.unknown.setdefault(f"{op.word} in {walk.place or 'the model'}: {first_line(error)}")
         walk.ledger.zero(torch.arange(count, walk.ledger.count))
-        return curved(walk, args, kwargs, shape)
+        return curved(walk, op)
 
 
 def first_line(error: Exception) -> str:
@@ -152,8 +204,8 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0].strip() if lines else ''}"[:120]
 
 
-def tensors_in(args: Any, kwargs: Any) -> bool:
+def tensors_in(op: Operation) -> bool:
     """Is there a tensor among the arguments?"""
-    found: list[Any] = [*args, *kwargs.values()]
-    flat = [v for value in found for v in (value if isinstance(value, (list, tuple)) else [value])]
+    values: list[Any] = [*op.args, *op.kwargs.values()]
+    flat = [v for value in values for v in (value if isinstance(value, (list, tuple)) else [value])]
     return any(hasattr(v, "shape") for v in flat)

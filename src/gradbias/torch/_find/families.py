@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .family import Family, Part
+from .family import Family, ParameterPart
 from .ledger import EPSILON_WORD, Ledger, Use
 from .solve import Solved
 
@@ -24,25 +24,25 @@ def families(ledger: Ledger) -> list[Family]:
     uses = [piece for use in ledger.uses for piece in _resolved(use, solved)]
     groups = _grouped(uses, solved, ledger)
     home = {free: (g, i) for g, members in enumerate(groups) for i, free in enumerate(members)}
-    parts: dict[int, list[Part]] = collections.defaultdict(list)
+    parts: dict[int, list[ParameterPart]] = collections.defaultdict(list)
     for use in uses:
         for (group, mu), unit in _pieces(use, solved, home).items():
             parts[group].append(_part(use, unit, mu))
-    found = []
-    for group, members in enumerate(groups):
-        own = _cancelled(parts[group])
-        if own:
-            found.append(_family(members, own, solved, ledger))
-    return _distinct(found)
-
-
-def _distinct(found: list[Family]) -> list[Family]:
-    """No two names are the same."""
-    seen: collections.Counter[str] = collections.Counter()
     result = []
-    for family in found:
-        seen[family.name] += 1
-        again = f" #{seen[family.name]}" if seen[family.name] > 1 else ""
+    for group, members in enumerate(groups):
+        kept = _cancelled(parts[group])
+        if kept:
+            result.append(_family(members, kept, solved, ledger))
+    return _distinct(result)
+
+
+def _distinct(families: list[Family]) -> list[Family]:
+    """No two names are the same."""
+    count: collections.Counter[str] = collections.Counter()
+    result = []
+    for family in families:
+        count[family.name] += 1
+        again = f" #{count[family.name]}" if count[family.name] > 1 else ""
         result.append(dataclasses.replace(family, name=family.name + again))
     return result
 
@@ -93,7 +93,7 @@ def _pieces(use: Use, solved: Solved, home: dict[int, tuple[int, int]]) -> Piece
     return {key: units[where.reshape(ids.shape)] for key, units in pieces.items()}
 
 
-def _part(use: Use, unit: np.ndarray, mu: float) -> Part:
+def _part(use: Use, unit: np.ndarray, mu: float) -> ParameterPart:
     """A part with as few axes as tell its units apart."""
     dims = list(use.dims)
     for axis in reversed(range(unit.ndim)):
@@ -101,12 +101,14 @@ def _part(use: Use, unit: np.ndarray, mu: float) -> Part:
         if unit.ndim > 1 and np.array_equal(np.broadcast_to(first, unit.shape), unit):
             unit = first.squeeze(axis)
             dims.pop(axis)
-    return Part(use.parameter, tuple(dims), torch.from_numpy(np.ascontiguousarray(unit)), mu)
+    return ParameterPart(
+        use.parameter, tuple(dims), torch.from_numpy(np.ascontiguousarray(unit)), mu
+    )
 
 
-def _cancelled(parts: list[Part]) -> tuple[Part, ...]:
+def _cancelled(parts: list[ParameterPart]) -> tuple[ParameterPart, ...]:
     """Entries that go into a unit and come out of it are not moved."""
-    kept: list[Part] = []
+    kept: list[ParameterPart] = []
     for part in parts:
         for i, other in enumerate(kept):
             if other.parameter == part.parameter and other.mu == -part.mu:
@@ -115,43 +117,50 @@ def _cancelled(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(part for part in kept if bool((part.unit >= 0).any()))
 
 
-def _apart(one: Part, other: Part) -> tuple[Part, Part]:
+def _apart(one: ParameterPart, other: ParameterPart) -> tuple[ParameterPart, ParameterPart]:
     dims = tuple(sorted({*one.dims, *other.dims}))
     sizes = {d: n for part in (one, other) for d, n in zip(part.dims, part.unit.shape, strict=True)}
 
-    def spread(part: Part) -> Tensor:
+    def spread(part: ParameterPart) -> Tensor:
         shape = [sizes[d] if d in part.dims else 1 for d in dims]
         return part.unit.reshape(shape).expand([sizes[d] for d in dims])
 
-    a, b = spread(one), spread(other)
+    a = spread(one)
+    b = spread(other)
     both = (a == b) & (a >= 0)
     if not bool(both.any()):
         return one, other
     left, right = (torch.where(both, -1, unit).contiguous() for unit in (a, b))
-    return Part(one.parameter, dims, left, one.mu), Part(other.parameter, dims, right, other.mu)
+    return (
+        ParameterPart(one.parameter, dims, left, one.mu),
+        ParameterPart(other.parameter, dims, right, other.mu),
+    )
 
 
-def _family(members: list[int], parts: tuple[Part, ...], solved: Solved, ledger: Ledger) -> Family:
+def _family(
+    members: list[int], parts: tuple[ParameterPart, ...], solved: Solved, ledger: Ledger
+) -> Family:
     into = [part.parameter for part in parts if part.mu > 0]
     out = [part.parameter for part in parts if part.mu < 0]
     if not into:  # a unit that only shrinks what it meets is one that only grows it
-        parts = tuple(Part(p.parameter, p.dims, p.unit, -p.mu) for p in parts)
+        parts = tuple(ParameterPart(p.parameter, p.dims, p.unit, -p.mu) for p in parts)
         into, out = out, into
-    own = set(members)
-    bent = [word for ids, word in ledger.marks if _touch(ids, own, solved)]
-    heads = [(size, word) for ids, size, word in ledger.heads if _touch(ids, own, solved)]
+    free = set(members)
+    bent = [word for ids, word in ledger.marks if _touch(ids, free, solved)]
+    heads = [(size, word) for ids, size, word in ledger.heads if _touch(ids, free, solved)]
     words = [w for w in dict.fromkeys([*bent, *(h for _, h in heads)]) if w != EPSILON_WORD]
     name = _modules(into) + (f" -> {_modules(out)}" if out else "")
     name += f" ({', '.join(words)})" if words else ""
     block = None if bent else _block([size for size, _ in heads], len(members))
-    kind, soft = "rescaling" if out else "scaling", EPSILON_WORD in bent
+    kind = "rescaling" if out else "scaling"
+    soft = EPSILON_WORD in bent
     return Family(name, kind, len(members), parts, block=block, epsilon=soft)
 
 
-def _touch(ids: np.ndarray, own: set[int], solved: Solved) -> bool:
+def _touch(ids: np.ndarray, members: set[int], solved: Solved) -> bool:
     """Do these exponents depend on a family's?"""
     classes = np.unique(solved.of[ids[ids >= 0]]).tolist()
-    return any(free in own for c in classes for free in solved.combination(c))
+    return any(free in members for c in classes for free in solved.combination(c))
 
 
 def _block(heads: list[int], units: int) -> int | None:

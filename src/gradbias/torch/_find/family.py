@@ -11,7 +11,7 @@ SINGLE = 1e-4  # the same where the model computes in single precision, whatever
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Part:
+class ParameterPart:
     """Entries of one parameter that a family multiplies by exp(mu·λ of their unit).
 
     Attributes:
@@ -74,7 +74,7 @@ class Family:
     name: str
     kind: str
     units: int
-    parts: tuple[Part, ...]
+    parts: tuple[ParameterPart, ...]
     holds: float | None = None
     block: int | None = None
     epsilon: bool = False

@@ -1,14 +1,16 @@
 """Where a model has no graph: its modules one by one, joined where tensors are the same."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .._measure.batches import leaves
-from .export_graph import Call, exported, first_line, follow
+from .export_graph import exported, first_line, follow
 from .ledger import ZERO, constant
-from .walk import Walk
+from .parameters import Call
+from .walk import GraphWalk
 
 
 class _Calls:
@@ -16,9 +18,9 @@ class _Calls:
 
     def __init__(self, model: nn.Module):
         self.model = model
-        self.calls: list[tuple[str, nn.Module, Call, Any]] = []
+        self.calls: list[tuple[str, nn.Module, Call, object]] = []
 
-    def run(self, call: Call) -> Any:
+    def run(self, call: Call) -> object:
         handles = [
             child.register_forward_hook(self._hook(name), with_kwargs=True)
             for name, child in self.model.named_children()
@@ -30,8 +32,10 @@ class _Calls:
             for handle in handles:
                 handle.remove()
 
-    def _hook(self, name: str) -> Any:
-        def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def _hook(self, name: str) -> Callable[..., None]:
+        def hook(
+            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: object
+        ) -> None:
             self.calls.append((name, module, (args, kwargs), output))
 
         return hook
@@ -54,7 +58,11 @@ class _Ends:
 
 
 def follow_modules(
-    walk: Walk, model: nn.Module, call: Call, prefix: str = "", given: Any = None
+    walk: GraphWalk,
+    model: nn.Module,
+    call: Call,
+    prefix: str = "",
+    given: Sequence[Tensor] | None = None,
 ) -> list[Tensor]:
     """Follow a model's graph, or those of its children where it has none itself.
 
@@ -74,7 +82,8 @@ def follow_modules(
         walk.unknown.setdefault(f"the graph of {_name(model, prefix)}: {first_line(error)}")
     else:
         return follow(walk, program, prefix, given)
-    run, ends = _Calls(model), _Ends()
+    run = _Calls(model)
+    ends = _Ends()
     output = run.run(call)
     if not run.calls:  # nothing inside to look at: its arguments do not scale
         for ids in given or []:
@@ -82,15 +91,15 @@ def follow_modules(
         return [constant(ZERO, value.shape) for value in leaves(output)]
     for value, ids in zip(leaves(call), given or [], strict=False):
         ends.written(value, ids)
-    for name, child, own, result in run.calls:
-        into = [ends.read(value) for value in leaves(own)]
-        outs = follow_modules(walk, child, own, f"{prefix}{name}.", into)
+    for name, child, arguments, result in run.calls:
+        into = [ends.read(value) for value in leaves(arguments)]
+        outs = follow_modules(walk, child, arguments, f"{prefix}{name}.", into)
         for value, ids in zip(leaves(result), outs, strict=False):
             ends.written(value, ids)
-    found = [ends.read(value) for value in leaves(output)]  # whoever called looks after them
+    outer = [ends.read(value) for value in leaves(output)]  # whoever called looks after them
     for ids in ends.unread.values():
         walk.ledger.zero(ids)
-    return found
+    return outer
 
 
 def _name(model: nn.Module, prefix: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .family import Family, Part
+from .family import Family, ParameterPart
 
 Named = Mapping[str, Tensor]
 
@@ -15,7 +15,8 @@ def sides(family: Family, values: Named) -> tuple[Tensor, Tensor] | None:
 
     None where entries do not lie along one axis of units, so that no matrix can act on them.
     """
-    into, out = [], []
+    into = []
+    out = []
     for part in family.parts:
         rows = _rows(part, values[part.parameter], family.units)
         if family.block is None or rows is None or abs(part.mu) != 1:
@@ -44,7 +45,7 @@ def mixed(family: Family, values: Named, into: Tensor, out: Tensor) -> dict[str,
     return moved
 
 
-def _positions(part: Part, units: int) -> Tensor | None:
+def _positions(part: ParameterPart, units: int) -> Tensor | None:
     """The positions along the axes, unit by unit; None where units have unequal numbers."""
     unit = part.unit.reshape(-1)
     count = torch.bincount(unit[unit >= 0], minlength=units)
@@ -54,7 +55,7 @@ def _positions(part: Part, units: int) -> Tensor | None:
     return order[int((unit < 0).sum()) :]
 
 
-def _rows(part: Part, value: Tensor, units: int) -> Tensor | None:
+def _rows(part: ParameterPart, value: Tensor, units: int) -> Tensor | None:
     """(units, …): all entries of each unit."""
     where = _positions(part, units)
     if where is None:
@@ -62,12 +63,12 @@ def _rows(part: Part, value: Tensor, units: int) -> Tensor | None:
     return _front(part, value)[where.to(value.device)].reshape(units, -1)
 
 
-def _front(part: Part, value: Tensor) -> Tensor:
+def _front(part: ParameterPart, value: Tensor) -> Tensor:
     """(positions along the axes, …)."""
     return value.movedim(part.dims, tuple(range(len(part.dims)))).reshape(part.unit.numel(), -1)
 
 
-def _put(part: Part, value: Tensor, rows: Tensor, units: int) -> Tensor:
+def _put(part: ParameterPart, value: Tensor, rows: Tensor, units: int) -> Tensor:
     where = _positions(part, units)
     assert where is not None
     axes = tuple(range(len(part.dims)))

@@ -1,62 +1,65 @@
 """What normalisations, pools and gates do to exponents."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from .ledger import ANY, EPSILON_WORD, ZERO
-from .rules import constants, rule
-from .walk import Walk
+from .rules import rule, with_rest
+from .walk import GraphWalk, Operation, Weight
 
 
 @rule("layer_norm", "rms_norm", "native_layer_norm")
-def layer_norm(walk: Walk, args: Any, kwargs: Any, shape: Any) -> Any:
+def layer_norm(walk: GraphWalk, op: Operation) -> object:
     """What is normalised has one scale, of which nothing is left; then comes the gain."""
-    x, over = walk.ids(args[0]), tuple(args[1])
-    weight, bias = (*args[2:4], None, None)[:2]
-    if "rms" in kwargs["word"]:
+    x = walk.ids(op.args[0])
+    over = tuple(op.args[1])
+    weight, bias = (op.argument(i) for i in (2, 3))
+    if "rms" in op.word:
         bias = None
-    walk.ledger.mark(x, kwargs["word"])
+    walk.ledger.mark(x, op.word)
     walk.ledger.mark(x, EPSILON_WORD)
     walk.ledger.along(x, range(-len(over), 0))
-    return _affine(walk, weight, bias, over, shape, 0)
+    return _affine(walk, op, weight, bias, over)
 
 
 @rule("group_norm")
-def group_norm(walk: Walk, args: Any, kwargs: Any, shape: Any) -> Any:
+def group_norm(walk: GraphWalk, op: Operation) -> object:
     """One scale for each group of channels."""
-    x, groups = walk.ids(args[0]), args[1]
-    weight, bias = (*args[2:4], None, None)[:2]
-    walk.ledger.mark(x, kwargs["word"])
+    x = walk.ids(op.args[0])
+    groups = op.args[1]
+    weight, bias = (op.argument(i) for i in (2, 3))
+    walk.ledger.mark(x, op.word)
     walk.ledger.mark(x, EPSILON_WORD)
     walk.ledger.along(x.reshape(x.shape[0], groups, -1), [0, 2])
-    return _affine(walk, weight, bias, (x.shape[1],), shape, x.ndim - 2)
+    return _affine(walk, op, weight, bias, (x.shape[1],), x.ndim - 2)
 
 
 @rule("batch_norm", "instance_norm")
-def batch_norm(walk: Walk, args: Any, kwargs: Any, shape: Any) -> Any:
+def batch_norm(walk: GraphWalk, op: Operation) -> object:
     """One scale for each channel, where its own statistics are used; else none."""
-    x, weight, bias, _, _, own = args[:6]
+    x, weight, bias, _, _, by_batch = op.args[:6]
     x = walk.ids(x)
-    if own:
-        walk.ledger.mark(x, kwargs["word"])
+    if by_batch:
+        walk.ledger.mark(x, op.word)
         walk.ledger.mark(x, EPSILON_WORD)
         walk.ledger.along(x, [d for d in range(x.ndim) if d != 1])
     else:  # running statistics do not follow the weights
         walk.ledger.zero(x)
-    return _affine(walk, weight, bias, (x.shape[1],), shape, x.ndim - 2)
+    return _affine(walk, op, weight, bias, (x.shape[1],), x.ndim - 2)
 
 
 def _affine(
-    walk: Walk, weight: Any, bias: Any, over: tuple[int, ...], shape: Any, axes: int
-) -> Any:
+    walk: GraphWalk,
+    op: Operation,
+    weight: Tensor | Weight | None,
+    bias: Tensor | Weight | None,
+    over: tuple[int, ...],
+    axes: int = 0,
+) -> object:
     """Gain and shift; `axes` follow those that they are along."""
     out = walk.gain(weight, over)
     walk.adds(bias, out)
-    first, *more = [shape] if isinstance(shape, torch.Size) else shape
-    full = out.reshape(*out.shape, *(1,) * axes).expand(first)
-    return (full, *(constants(s) for s in more)) if more else full
+    return with_rest(out.reshape(*out.shape, *(1,) * axes).expand(op.size), op)
 
 
 @rule(
@@ -66,19 +69,18 @@ def _affine(
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_bilinear2d", "upsample_linear1d"),
     *("_adaptive_avg_pool2d", "interpolate"),
 )
-def pool(walk: Walk, args: Any, kwargs: Any, shape: Any) -> Any:
+def pool(walk: GraphWalk, op: Operation) -> object:
     """One channel, one scale."""
-    first, *more = [shape] if isinstance(shape, torch.Size) else shape
-    ids, axes = walk.ids(args[0]), int(next(c for c in kwargs["word"] if c.isdigit()))
-    if "max" in kwargs["word"]:
-        walk.ledger.mark(ids, kwargs["word"])
-    kept = walk.ledger.along(ids, range(-axes, 0), keep=True).expand(first)
-    return (kept, *(constants(s) for s in more)) if more else kept
+    ids = walk.ids(op.args[0])
+    axes = int(next(c for c in op.word if c.isdigit()))
+    if "max" in op.word:
+        walk.ledger.mark(ids, op.word)
+    return with_rest(walk.ledger.along(ids, range(-axes, 0), keep=True).expand(op.size), op)
 
 
 @rule("glu")
-def glu(walk: Walk, args: Any, kwargs: Any, shape: Any) -> Tensor:
+def glu(walk: GraphWalk, op: Operation) -> Tensor:
     """The gate is curved, the rest goes through."""
-    value, gate = walk.ids(args[0]).chunk(2, args[1] if len(args) > 1 else -1)
+    value, gate = walk.ids(op.args[0]).chunk(2, op.argument(1, -1))
     walk.ledger.zero(gate)
     return torch.where(value == ANY, ZERO, value)

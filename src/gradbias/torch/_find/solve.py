@@ -25,14 +25,14 @@ class Solved:
                 self._eliminate(row, coefficients)
 
     def _eliminate(self, row: list[int], coefficients: tuple[float, ...]) -> None:
-        found: Combination = {}
+        relation: Combination = {}
         for variable, c in zip(row, coefficients, strict=True):
-            _add(found, self._reduced(variable), c)
-        if not found:
+            _add(relation, self._reduced(variable), c)
+        if not relation:
             return
-        pivot = max(found)
-        lead = found.pop(pivot)
-        self.pivots[pivot] = {variable: -c / lead for variable, c in found.items()}
+        pivot = max(relation)
+        lead = relation.pop(pivot)
+        self.pivots[pivot] = {variable: -c / lead for variable, c in relation.items()}
 
     def _reduced(self, variable: int) -> Combination:
         if variable not in self.pivots:
@@ -62,10 +62,11 @@ def _definitions(ledger: Ledger) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return out, into, np.zeros((0, 3), dtype=np.int64)
     rows = np.concatenate([np.stack([t.numpy() for t in d], axis=1) for d in ledger.defined])
     touched = np.bincount(rows[:, 0], minlength=ledger.count) > 1
-    for others in (*ledger.equal, *(found for found, _ in ledger.rows)):
+    for others in (*ledger.equal, *(related for related, _ in ledger.rows)):
         touched[others.reshape(-1)] = True
     clean = ~touched[rows[:, 0]]
-    out[rows[clean, 0]], into[rows[clean, 0]] = rows[clean, 1], rows[clean, 2]
+    out[rows[clean, 0]] = rows[clean, 1]
+    into[rows[clean, 0]] = rows[clean, 2]
     return out, into, rows[~clean]
 
 

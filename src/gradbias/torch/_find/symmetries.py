@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
 import torch
 from torch import nn
@@ -13,8 +13,8 @@ from .check import Scalar, measured, random_scalar
 from .families import families
 from .family import EXACT, SINGLE, Family
 from .module_graph import follow_modules
-from .parameters import as_in_training, call_arguments, double, in_double, inventory
-from .walk import Walk
+from .parameters import Call, DoubleByDefault, as_in_training, call_arguments, double, inventory
+from .walk import GraphWalk
 
 NEARLY = 1e-2  # what holds less well than this is not called a symmetry
 
@@ -65,7 +65,7 @@ class Symmetries(Sequence[Family]):
     def __getitem__(self, index: int) -> Family: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Family]: ...
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Family | Sequence[Family]:
         return self.families[index]
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Symmetries(Sequence[Family]):
 
     def notes(self) -> list[str]:
         """What was left out, a line each."""
-        told = {
+        left_out = {
             "not confirmed": [f"{f.name} ({f.holds:.0e})" for f in self.rejected],
             "tied, not moved": self.tied,
             "frozen, not moved": self.frozen,
@@ -88,7 +88,7 @@ class Symmetries(Sequence[Family]):
             "used in several places, not moved": self.shared,
             "not understood": self.unknown,
         }
-        return [f"{word}: {', '.join(names)}" for word, names in told.items() if names]
+        return [f"{word}: {', '.join(names)}" for word, names in left_out.items() if names]
 
 
 def _line(family: Family) -> str:
@@ -97,7 +97,7 @@ def _line(family: Family) -> str:
     return f"{family.name}: {units}, {KINDS.get(family.kind, family.kind)}, {how}"
 
 
-def symmetries(model: nn.Module, example_input: Any, *, key: int = 0) -> Symmetries:
+def symmetries(model: nn.Module, example_input: object, *, key: int = 0) -> Symmetries:
     """Which rescalings of a model's parameters change none of its outputs.
 
     The graph of the model (`torch.export`; its modules one by one where it has none) is read as a
@@ -120,12 +120,12 @@ def symmetries(model: nn.Module, example_input: Any, *, key: int = 0) -> Symmetr
         The families, those nearest to the input first.
     """
     call = call_arguments(example_input)
-    return found(unwrap_model(model).model, call, as_trained=True, key=key)
+    return find_symmetries(unwrap_model(model).model, call, as_trained=True, key=key)
 
 
-def found(
+def find_symmetries(
     model: nn.Module,
-    call: tuple[Any, Any],
+    call: Call,
     *,
     as_trained: bool,
     losses: Sequence[Scalar] = (),
@@ -141,20 +141,20 @@ def found(
         key: decides the random points.
     """
 
-    def look(twin: nn.Module, given: tuple[Any, Any], tolerance: float) -> Symmetries:
+    def look(twin: nn.Module, given: Call, tolerance: float) -> Symmetries:
         twin = as_in_training(twin) if as_trained else twin.eval()
-        _callable(twin, *given)
+        _check_call(twin, given)
         return _looked(twin, given, losses, key, tolerance)
 
     try:
-        with in_double():
+        with DoubleByDefault():
             return look(*double(model, call), EXACT)
     except NotCallable:  # perhaps it insists on single precision
         return look(copy.deepcopy(model), call, SINGLE)
 
 
 def _looked(
-    twin: nn.Module, call: tuple[Any, Any], losses: Sequence[Scalar], key: int, tolerance: float
+    twin: nn.Module, call: Call, losses: Sequence[Scalar], key: int, tolerance: float
 ) -> Symmetries:
     known = inventory(twin)
     walk = _walked(twin, call, known.fixed)
@@ -175,11 +175,11 @@ class NotCallable(ValueError):
     """A model does not take its example."""
 
 
-def _callable(model: nn.Module, args: Any, kwargs: Any) -> None:
+def _check_call(model: nn.Module, call: Call) -> None:
     """Say what is wrong with an example before it is lost among the ways to read a graph."""
     try:
         with torch.no_grad():
-            model(*args, **kwargs)
+            model(*call[0], **call[1])
     except Exception as error:
         raise NotCallable(
             f"example_input must be what the model is called with, got {type(error).__name__}: "
@@ -191,10 +191,10 @@ def _holds(family: Family) -> bool:
     return family.holds is not None and family.holds <= NEARLY
 
 
-def _walked(model: nn.Module, call: tuple[Any, Any], fixed: set[str]) -> Walk:
+def _walked(model: nn.Module, call: Call, fixed: set[str]) -> GraphWalk:
     """Follow the model; once more where a parameter turns out to be used twice."""
     while True:
-        walk = Walk(fixed)
+        walk = GraphWalk(fixed)
         for ids in follow_modules(walk, model, call):
             walk.ledger.zero(ids)
         if walk.shared <= fixed:

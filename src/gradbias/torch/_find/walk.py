@@ -2,7 +2,9 @@
 
 import dataclasses
 from collections.abc import Collection
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from .ledger import ZERO, Ledger, constant
@@ -21,7 +23,40 @@ class Weight:
     shape: tuple[int, ...]
 
 
-class Walk:
+class Operation(NamedTuple):
+    """One operation of a graph, with exponents in place of tensors.
+
+    Attributes:
+        word: its name, without its overload.
+        args: as the operation takes them.
+        kwargs: the named ones.
+        shape: of the result: a torch.Size, of several results a tuple, of a number the number.
+    """
+
+    word: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    shape: object
+
+    @property
+    def size(self) -> torch.Size:
+        """The shape of the result, of several the first one's."""
+        first = self.shape[0] if type(self.shape) is tuple else self.shape
+        if not isinstance(first, torch.Size):
+            raise ValueError(f"{self.word} gives no tensor")
+        return first
+
+    def argument(self, position: int, default: object = None) -> Any:
+        """One of `args`, or `default` where there are not so many."""
+        return self.args[position] if len(self.args) > position else default
+
+    @property
+    def rest(self) -> tuple[object, ...]:
+        """The shapes of further results."""
+        return self.shape[1:] if type(self.shape) is tuple else ()
+
+
+class GraphWalk:
     """One way through a model.
 
     Attributes:
@@ -72,7 +107,8 @@ class Walk:
             return True
         if not value.numel():
             return False
-        low, high = int(value.min()), int(value.max())
+        low = int(value.min())
+        high = int(value.max())
         return any(start <= low and high < stop for start, stop in self._owned)
 
     def makes(
@@ -94,7 +130,8 @@ class Walk:
             ledger.use(weight.name, out[0], out[1], 1.0)
             ledger.use(weight.name, into[0], into[1], -1.0)
             return
-        to, by = _spread(out, weight), _spread(into, weight)
+        to = _spread(out, weight)
+        by = _spread(into, weight)
         if bool((weight == ZERO).all()):
             ledger.merge(to, by)
         else:

@@ -12,7 +12,7 @@ from .._find.symmetries import Symmetries
 from .._measure.batches import LossFn
 from .._measure.undisturbed import Named, gradient, smooth, trainable, undisturbed
 from .._move.balance import balance
-from .._move.jump import State
+from .._move.jump import Snapshot
 
 UNEVEN = 2.0  # an in/out norm ratio beyond this, either way, is worth a try
 GAIN = 1.1  # by how much sharpness must fall to say so
@@ -36,37 +36,36 @@ class Advice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class AdviceInputs:
     """What advice is made from."""
 
     model: nn.Module
-    loss_fn: LossFn
-    batch: Any
-    call: Any
+    loss_fn: LossFn[Any]
+    batch: object
     families: Symmetries
-    at: State
+    at: Snapshot
     loss: float
     lr: float | None
 
 
-def advise(known: Known) -> tuple[Advice, ...]:
+def advise(inputs: AdviceInputs) -> tuple[Advice, ...]:
     """What would help, the most useful first."""
-    tried = (trial(known) for trial in (_balanced, _steady, _dead))
+    tried = (trial(inputs) for trial in (_balanced, _steady, _dead))
     return tuple(advice for advice in tried if advice is not None)[:MOST]
 
 
-def _balanced(known: Known) -> Advice | None:
+def _balanced(inputs: AdviceInputs) -> Advice | None:
     """Does balancing make the loss less sharp?"""
-    ratios = [known.at.ratio[f.name] for f in known.families.exact if f.two_sided]
+    ratios = [inputs.at.ratio[f.name] for f in inputs.families.exact if f.two_sided]
     all_ratios = np.concatenate([np.zeros(0), *ratios])
     usable = all_ratios[np.isfinite(all_ratios) & (all_ratios > 0)]
     worst = float(np.exp(np.abs(np.log(usable)).max(initial=0.0)))
-    peak = known.at.sharpness
+    peak = inputs.at.sharpness
     if worst < UNEVEN or peak is None:
         return None
-    twin = copy.deepcopy(known.model)
+    twin = copy.deepcopy(inputs.model)
     try:
-        jump = balance(twin, loss_fn=known.loss_fn, batch=known.batch)
+        jump = balance(twin, loss_fn=inputs.loss_fn, batch=inputs.batch)
     except ValueError:
         return None
     after = jump.after.sharpness
@@ -87,51 +86,51 @@ def _balanced(known: Known) -> Advice | None:
     )
 
 
-def _steady(known: Known) -> Advice | None:
+def _steady(inputs: AdviceInputs) -> Advice | None:
     """Is the learning rate beyond what the sharpness allows, and does it show?"""
-    peak = known.at.sharpness
-    if known.lr is None or peak is None or known.lr <= peak.lr:
+    peak = inputs.at.sharpness
+    if inputs.lr is None or peak is None or inputs.lr <= peak.lr:
         return None
-    high, low = (_descended(known, rate) for rate in (known.lr, 0.9 * peak.lr))
+    high, low = (_descended(inputs, rate) for rate in (inputs.lr, 0.9 * peak.lr))
     if not low < high:
         return None
     return Advice(
-        f"Start with a lower lr than {known.lr:.2g}, or warm up from {0.9 * peak.lr:.2g}: with the "
-        f"batch's gradient alone, {STEPS} steps on a copy took the loss from {known.loss:.3g} to "
-        f"{high:.3g}, and to {low:.3g} with the lower one.",
-        {"loss": known.loss, "loss_high_lr": high, "loss_low_lr": low, "lr_allowed": peak.lr},
+        f"Start with a lower lr than {inputs.lr:.2g}, or warm up from {0.9 * peak.lr:.2g}: with "
+        f"the batch's gradient alone, {STEPS} steps on a copy took the loss from {inputs.loss:.3g} "
+        f"to {high:.3g}, and to {low:.3g} with the lower one.",
+        {"loss": inputs.loss, "loss_high_lr": high, "loss_low_lr": low, "lr_allowed": peak.lr},
         "docs/torch.md#sharpness",
     )
 
 
-def _descended(known: Known, lr: float) -> float:
+def _descended(inputs: AdviceInputs, lr: float) -> float:
     """The loss after a few steps of gradient descent, on a copy; infinite if it diverges."""
-    twin = copy.deepcopy(known.model)
+    twin = copy.deepcopy(inputs.model)
     params = trainable(twin)
     with undisturbed(twin), smooth():
         for _ in range(STEPS):
-            g = gradient(known.loss_fn(twin, known.batch), params)
+            g = gradient(inputs.loss_fn(twin, inputs.batch), params)
             with torch.no_grad():
                 for name, p in params.items():
                     p.sub_(lr * g[name])
-        loss = float(known.loss_fn(twin, known.batch).detach())
+        loss = float(inputs.loss_fn(twin, inputs.batch).detach())
     return loss if np.isfinite(loss) else float("inf")
 
 
-def _dead(known: Known) -> Advice | None:
+def _dead(inputs: AdviceInputs) -> Advice | None:
     """Are there units that nothing depends on?"""
-    noise = {f.name: known.at.noise[f.name] for f in known.families if f.two_sided}
-    dead = {name: found.dead for name, found in noise.items() if found.dead.any()}
+    noise = {f.name: inputs.at.noise[f.name] for f in inputs.families if f.two_sided}
+    dead = {name: side_noise.dead for name, side_noise in noise.items() if side_noise.dead.any()}
     count = int(sum(d.sum() for d in dead.values()))
     if not count:
         return None
-    twin = copy.deepcopy(known.model)
+    twin = copy.deepcopy(inputs.model)
     with torch.no_grad():
-        for name, p in _without(known, twin, dead).items():
+        for name, p in _without(inputs, twin, dead).items():
             twin.get_parameter(name).copy_(p)
     with undisturbed(twin), torch.no_grad():
-        change = abs(float(known.loss_fn(twin, known.batch)) - known.loss)
-    total = sum(f.units for f in known.families if f.name in noise)
+        change = abs(float(inputs.loss_fn(twin, inputs.batch)) - inputs.loss)
+    total = sum(f.units for f in inputs.families if f.name in noise)
     return Advice(
         f"{count} of {total} units got no gradient from any sample ({', '.join(list(dead)[:2])}): "
         f"with their outgoing weights set to 0 on a copy the loss changed by {change:.0e}. "
@@ -141,10 +140,10 @@ def _dead(known: Known) -> Advice | None:
     )
 
 
-def _without(known: Known, twin: nn.Module, dead: dict[str, np.ndarray]) -> Named:
+def _without(inputs: AdviceInputs, twin: nn.Module, dead: dict[str, np.ndarray]) -> Named:
     """The outgoing weights of dead units, set to zero."""
     params: Named = {name: p.detach() for name, p in twin.named_parameters()}
-    for family in known.families:
+    for family in inputs.families:
         if family.name in dead:
             scale = torch.from_numpy(1.0 - dead[family.name])
             for part in family.parts:

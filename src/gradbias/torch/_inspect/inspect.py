@@ -2,24 +2,25 @@
 
 import dataclasses
 import textwrap
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from torch import Tensor, nn
 
 from ...numerics import checks
+from .._find.check import Scalar
 from .._find.examples import captured
 from .._find.family import Family
 from .._find.parameters import doubled
-from .._find.symmetries import Symmetries, found
-from .._measure.batches import LossFn, held
-from .._measure.curvature import Sharpness, sharpness
-from .._measure.noise import Noise
+from .._find.symmetries import Symmetries, find_symmetries
+from .._measure.batches import B, LossFn, held
+from .._measure.curvature import TopEigenpair, sharpness
+from .._measure.noise import GradientNoise
 from .._measure.repeatable import check_repeatable
 from .._measure.undisturbed import undisturbed
 from .._measure.unwrap import unwrap_model
-from .._move.jump import State, span, state
-from .advice import Advice, Known, advise
+from .._move.jump import Snapshot, snapshot, span
+from .advice import Advice, AdviceInputs, advise
 
 WIDTH = 80
 
@@ -43,8 +44,8 @@ class Inspection:
 
     symmetries: Symmetries
     imbalance: dict[str, np.ndarray]
-    noise: dict[str, Noise]
-    sharpness: Sharpness
+    noise: dict[str, GradientNoise]
+    sharpness: TopEigenpair
     loss: float
     advice: tuple[Advice, ...]
 
@@ -72,7 +73,7 @@ class Inspection:
         return _row(family.name, str(family.units), holds, norm, _noise(noise, family.two_sided))
 
 
-def _noise(noise: Noise, two_sided: bool) -> str:
+def _noise(noise: GradientNoise, two_sided: bool) -> str:
     if not two_sided:
         return "one side"
     usable = noise.ratio[np.isfinite(noise.ratio)]
@@ -89,7 +90,7 @@ def _row(name: str, units: str, holds: str, norm: str, noise: str) -> str:
 
 
 def inspect(
-    model: nn.Module, loss_fn: LossFn, batch: Any, *, lr: float | None = None
+    model: nn.Module, loss_fn: LossFn[B], batch: B | Iterable[B], *, lr: float | None = None
 ) -> Inspection:
     """Look at a model on one batch: balance, gradient noise, sharpness, symmetries, advice.
 
@@ -110,22 +111,22 @@ def inspect(
     """
     plain = unwrap_model(model).model
     rate = None if lr is None else checks.number("lr", lr, above=0)
-    batch = held(batch, plain)
-    call = captured(plain, loss_fn, batch)
+    probe = held(batch, plain)
+    call = captured(plain, loss_fn, probe)
     with undisturbed(plain):
-        loss = check_repeatable(plain, loss_fn, batch).loss
-        peak = sharpness(plain, loss_fn, batch)
-    families = found(plain, call, as_trained=True, losses=_losses(plain, loss_fn, batch))
-    at = state(plain, families, loss_fn, batch, peak)
-    known = Known(plain, loss_fn, batch, call, families, at, loss, rate)
-    return Inspection(families, _imbalance(families, at), at.noise, peak, loss, advise(known))
+        loss = check_repeatable(plain, loss_fn, probe).loss
+        peak = sharpness(plain, loss_fn, probe)
+    families = find_symmetries(plain, call, as_trained=True, losses=_losses(loss_fn, probe))
+    at = snapshot(plain, families, loss_fn, probe, peak)
+    inputs = AdviceInputs(plain, loss_fn, probe, families, at, loss, rate)
+    return Inspection(families, _imbalance(families, at), at.noise, peak, loss, advise(inputs))
 
 
-def _imbalance(families: Symmetries, at: State) -> dict[str, np.ndarray]:
+def _imbalance(families: Symmetries, at: Snapshot) -> dict[str, np.ndarray]:
     return {f.name: at.ratio[f.name] for f in families if f.two_sided}
 
 
-def _losses(model: nn.Module, loss_fn: LossFn, batch: Any) -> list[Any]:
+def _losses(loss_fn: LossFn[B], batch: B) -> list[Scalar]:
     """The loss in float64, unless it has numbers of another precision inside."""
     precise = doubled(batch)
 

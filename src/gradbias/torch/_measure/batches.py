@@ -2,15 +2,16 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard, TypeVar
 
 import torch
 import torch.utils.data
 
-LossFn = Callable[[torch.nn.Module, Any], torch.Tensor]
+B = TypeVar("B")  # a batch, as the loss takes it
+LossFn = Callable[[torch.nn.Module, B], torch.Tensor]
 
 
-def leaves(batch: Any) -> list[torch.Tensor]:
+def leaves(batch: object) -> list[torch.Tensor]:
     """The tensors of a batch, in order."""
     if isinstance(batch, torch.Tensor):
         return [batch]
@@ -21,29 +22,33 @@ def leaves(batch: Any) -> list[torch.Tensor]:
     return []
 
 
-def mapped(function: Callable[[torch.Tensor], Any], batch: Any) -> Any:
+def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: B) -> B:
     """The same batch with every tensor replaced; what is not a tensor stays as it is."""
+    return _mapped(function, batch)
+
+
+def _mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: object) -> Any:
     if isinstance(batch, torch.Tensor):
         return function(batch)
     if isinstance(batch, Mapping):
-        values = {key: mapped(function, value) for key, value in batch.items()}
+        values = {key: _mapped(function, value) for key, value in batch.items()}
         # Tokenisers return their own dicts, which a loss may call methods of.
         return values if type(batch) is dict else _rebuilt(batch, values)
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(mapped(function, value) for value in batch))
+        return type(batch)(*(_mapped(function, value) for value in batch))
     if isinstance(batch, tuple | list):
-        return type(batch)(mapped(function, value) for value in batch)
+        return type(batch)(_mapped(function, value) for value in batch)
     return batch
 
 
-def _rebuilt(batch: Mapping[str, Any], values: dict[str, Any]) -> Any:
+def _rebuilt(batch: Mapping[str, Any], values: dict[str, Any]) -> Mapping[str, Any]:
     try:
         return type(batch)(values)  # pyright: ignore[reportCallIssue]
     except TypeError:
         return values
 
 
-def size(batch: Any) -> int:
+def size(batch: object) -> int:
     """How many samples a batch has, or a ValueError when its tensors do not agree."""
     tensors = leaves(batch)
     if not tensors:
@@ -61,25 +66,25 @@ def size(batch: Any) -> int:
     return int(tensors[0].shape[0])
 
 
-def part(batch: Any, start: int, stop: int) -> Any:
+def part(batch: B, start: int, stop: int) -> B:
     """Samples start … stop − 1."""
     return mapped(lambda t: t[start:stop], batch)
 
 
-def on_device(batch: Any, model: torch.nn.Module) -> Any:
+def on_device(batch: B, model: torch.nn.Module) -> B:
     """The batch where the model's parameters are."""
     device = next((p.device for p in model.parameters()), None)
     return batch if device is None else mapped(lambda t: t.to(device), batch)
 
 
-def is_loader(value: Any) -> bool:
+def is_loader(value: object) -> TypeGuard[Iterable[Any]]:
     """Is it something that hands out batches, such as a DataLoader?"""
     return not isinstance(value, torch.Tensor | Mapping | tuple | list) and isinstance(
         value, Iterable
     )
 
 
-def held(probe: Any, model: torch.nn.Module) -> Any:
+def held(probe: B | Iterable[B], model: torch.nn.Module) -> B:
     """One batch to measure on, the same at every measurement.
 
     A loader is asked for its first batch once: were it asked again, a shuffling one would hand
@@ -89,7 +94,7 @@ def held(probe: Any, model: torch.nn.Module) -> Any:
         probe: a batch, or a loader of batches.
         model: says on which device.
     """
-    batch = probe
+    batch: Any = probe
     if is_loader(probe):
         if isinstance(getattr(probe, "sampler", None), torch.utils.data.RandomSampler):
             warnings.warn(

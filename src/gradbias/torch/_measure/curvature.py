@@ -2,19 +2,18 @@
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from ...numerics import checks, host_rng
-from .batches import LossFn
+from .batches import B, LossFn
 from .hessian import Hessian
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sharpness:
+class TopEigenpair:
     """The largest eigenvalue λ of the Hessian of the mean loss.
 
     Attributes:
@@ -54,15 +53,15 @@ class Trace:
 
 def sharpness(
     model: nn.Module,
-    loss_fn: LossFn,
-    batch: Any,
+    loss_fn: LossFn[B],
+    batch: B,
     *,
     tolerance: float = 1e-2,
     iterations: int = 100,
     memory: float = 2**30,
     start: torch.Tensor | None = None,
     key: int = 0,
-) -> Sharpness:
+) -> TopEigenpair:
     """The largest eigenvalue of the Hessian, by Lanczos iterations with its residual.
 
     Args:
@@ -86,11 +85,13 @@ def sharpness(
     hessian = Hessian(model, loss_fn, batch)
     vector = _first(hessian, start, key)
     basis = min(hessian.size, max(2, int(memory // (hessian.size * vector.element_size()))))
-    best, used = None, 0
+    best = None
+    used = 0
     while best is None or not (best.converged or used >= iterations):
         least = 10 if start is not None and not used else 1
         best = _lanczos(hessian, vector, (least, min(basis, iterations - used)), tolerance)
-        vector, used = best.vector, used + best.iterations
+        vector = best.vector
+        used = used + best.iterations
     return dataclasses.replace(best, iterations=used)
 
 
@@ -108,7 +109,7 @@ def _first(hessian: Hessian, start: torch.Tensor | None, key: int) -> torch.Tens
 
 def _lanczos(
     hessian: Hessian, vector: torch.Tensor, turns: tuple[int, int], tolerance: float
-) -> Sharpness:
+) -> TopEigenpair:
     """Lanczos iterations with full orthogonalisation until the top Ritz pair is good enough.
 
     Args:
@@ -118,8 +119,10 @@ def _lanczos(
         tolerance: the residual allowed, as a share of λ.
     """
     basis = [vector / vector.norm()]
-    diagonal, off = [], []
-    values, weights = np.zeros(1), np.ones(1)
+    diagonal = []
+    off = []
+    values = np.zeros(1)
+    weights = np.ones(1)
     for turn in range(1, max(turns[1], 1) + 1):
         image = hessian @ basis[-1]
         diagonal.append(float(image @ basis[-1]))
@@ -133,13 +136,13 @@ def _lanczos(
             break
         off.append(length)
         basis.append(image / length)
-    found = torch.stack(basis[: len(weights)]).T @ hessian.like(weights)
-    found = found / found.norm()
-    image = hessian @ found
-    value = float(image @ found)
-    residual = float((image - value * found).norm())
+    ritz = torch.stack(basis[: len(weights)]).T @ hessian.like(weights)
+    ritz = ritz / ritz.norm()
+    image = hessian @ ritz
+    value = float(image @ ritz)
+    residual = float((image - value * ritz).norm())
     done = residual <= _allowed(values, tolerance)
-    return Sharpness(value, residual, len(weights) + 1, done, found)
+    return TopEigenpair(value, residual, len(weights) + 1, done, ritz)
 
 
 def _allowed(values: np.ndarray, tolerance: float) -> float:
@@ -157,8 +160,8 @@ def _orthogonal(image: torch.Tensor, basis: list[torch.Tensor]) -> tuple[torch.T
 
 def hessian_trace(
     model: nn.Module,
-    loss_fn: LossFn,
-    batch: Any,
+    loss_fn: LossFn[B],
+    batch: B,
     *,
     probes: int = 32,
     deflate: int = 0,
@@ -183,7 +186,8 @@ def hessian_trace(
     hessian = Hessian(model, loss_fn, batch)
     draw = host_rng.generator(key, "hessian_trace")
     deflate = min(deflate, hessian.size)
-    known, exact = None, 0.0
+    known = None
+    exact = 0.0
     if deflate:
         sketch = [hessian @ hessian.like(_signs(draw, hessian.size)) for _ in range(deflate)]
         known = torch.linalg.qr(torch.stack(sketch, 1)).Q

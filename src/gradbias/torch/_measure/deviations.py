@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from .._find.family import Family
-from .batches import LossFn, size
+from .batches import B, LossFn, size
 from .per_sample import LinearTrace, by_groups, by_vmap
 from .undisturbed import Named, norm2, precise
 
@@ -18,8 +17,8 @@ Sides = dict[str, tuple[np.ndarray, np.ndarray]]  # (groups or samples, units) i
 
 def deviations(
     model: nn.Module,
-    loss_fn: LossFn,
-    batch: Any,
+    loss_fn: LossFn[B],
+    batch: B,
     families: Sequence[Family],
     mean: Named,
     method: str,
@@ -56,7 +55,8 @@ def _linear(
 ) -> Sides:
     each = n // groups
     ones = {name: torch.ones_like(precise(g)) for name, g in mean.items()}
-    rows, weights = [], []
+    rows = []
+    weights = []
     for k in range(groups):
         chosen = slice(k * each, (k + 1) * each if k < groups - 1 else n)
         rows.append(_halves(families, trace.group(chosen, mean), ones))
@@ -67,8 +67,8 @@ def _linear(
 
 def _by_sample(
     model: nn.Module,
-    loss_fn: LossFn,
-    batch: Any,
+    loss_fn: LossFn[B],
+    batch: B,
     families: Sequence[Family],
     mean: Named,
     memory: float,
@@ -77,9 +77,9 @@ def _by_sample(
     total = {name: torch.zeros_like(g) for name, g in mean.items()}
     per_sample = torch.func.vmap(lambda d: _halves(families, d, d))
     _halves(families, mean, mean)  # fills the families' own caches outside of vmap
-    for found in by_vmap(model, loss_fn, batch, _only(model, mean), memory):
-        total = {name: t + found[name].sum(0) for name, t in total.items()}
-        rows.append(per_sample({name: found[name] - g for name, g in mean.items()}))
+    for gradients in by_vmap(model, loss_fn, batch, _only(model, mean), memory):
+        total = {name: t + gradients[name].sum(0) for name, t in total.items()}
+        rows.append(per_sample({name: gradients[name] - g for name, g in mean.items()}))
     _same_mean(total, mean, size(batch))
     columns = [torch.cat(parts) for parts in zip(*rows, strict=True)]
     return _paired([precise(c).cpu().numpy() for c in columns], families)
@@ -88,7 +88,8 @@ def _by_sample(
 def _same_mean(total: Named, mean: Named, n: int) -> None:
     """The gradient of the mean loss must be the mean of the samples' gradients."""
     off = norm2({name: t / n - mean[name] for name, t in total.items()})
-    norm, spread = norm2(mean), norm2(total) / n**2
+    norm = norm2(mean)
+    spread = norm2(total) / n**2
     if off > 1e-6 * max(norm, spread):
         raise ValueError(
             "the gradient of the batch is not the mean of its samples' gradients, relative "
@@ -98,18 +99,19 @@ def _same_mean(total: Named, mean: Named, n: int) -> None:
 
 def _by_group(
     model: nn.Module,
-    loss_fn: LossFn,
-    batch: Any,
+    loss_fn: LossFn[B],
+    batch: B,
     families: Sequence[Family],
     mean: Named,
     groups: int,
 ) -> Sides:
     if groups < 2:
         raise ValueError(f"method 'groups' needs at least 4 samples, got {size(batch)}")
-    found = list(by_groups(model, loss_fn, batch, _only(model, mean), groups))
-    centre = {name: sum(g[name] for g in found) / groups for name in mean}
-    each, rows = size(batch) // groups, []
-    for g in found:
+    means = list(by_groups(model, loss_fn, batch, _only(model, mean), groups))
+    centre = {name: sum(g[name] for g in means) / groups for name in mean}
+    each = size(batch) // groups
+    rows = []
+    for g in means:
         off = {name: g[name] - centre[name] for name in mean}
         rows.append([each * s for s in _halves(families, off, off)])
     return _stacked(rows, families)

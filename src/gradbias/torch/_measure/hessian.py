@@ -1,12 +1,10 @@
 """Products with the Hessian of the mean loss on one batch."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import nn
 
-from .batches import LossFn
+from .batches import B, LossFn
 from .per_sample import LossModule
 from .repeatable import check_repeatable, scalar_loss
 from .undisturbed import Named, gradient, smooth, trainable
@@ -24,9 +22,10 @@ class Hessian:
         size: how many parameters.
     """
 
-    def __init__(self, model: nn.Module, loss_fn: LossFn, batch: Any):
+    def __init__(self, model: nn.Module, loss_fn: LossFn[B], batch: B):
         check_repeatable(model, loss_fn, batch)
-        self._loss, self._batch = LossModule(model, loss_fn), batch
+        self._loss = LossModule(model, loss_fn)
+        self._batch = batch
         self.params: Named = trainable(model)
         self.size = sum(p.numel() for p in self.params.values())
         # The graph of the gradient is kept: each product is one more pass through it.
@@ -57,8 +56,8 @@ class Hessian:
         named = {f"model.{name}": p for name, p in moved.items()}
         with smooth():
             loss = torch.func.functional_call(self._loss, named, (self._batch,))
-            found = gradient(loss, moved, create_graph=True)
-        return _product(found, moved, self.parts(vector))
+            slopes = gradient(loss, moved, create_graph=True)
+        return _product(slopes, moved, self.parts(vector))
 
     def parts(self, vector: torch.Tensor) -> list[torch.Tensor]:
         """A flat vector in the shapes of the parameters."""
@@ -79,7 +78,7 @@ def _product(slopes: Named, params: Named, parts: list[torch.Tensor]) -> torch.T
         return torch.cat([torch.zeros_like(p).reshape(-1) for p in variables])
     with smooth():
         try:
-            found = torch.autograd.grad(
+            products = torch.autograd.grad(
                 *([g for g, _ in pairs], variables, [v for _, v in pairs]),
                 retain_graph=True,
                 allow_unused=True,
@@ -89,5 +88,5 @@ def _product(slopes: Named, params: Named, parts: list[torch.Tensor]) -> torch.T
                 "model must be twice differentiable by autograd to measure its curvature, "
                 f"got: {str(problem).splitlines()[0]:.160}"
             ) from problem
-    blocks = zip(found, variables, strict=True)
+    blocks = zip(products, variables, strict=True)
     return torch.cat([(torch.zeros_like(p) if h is None else h).reshape(-1) for h, p in blocks])

@@ -2,14 +2,13 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from torch import nn
 
 from ...numerics import checks
 from .._find.family import Family
-from .batches import LossFn, size
+from .batches import B, LossFn, size
 from .deviations import deviations
 from .per_sample import MEMORY
 from .repeatable import check_repeatable
@@ -19,7 +18,7 @@ METHODS = ("auto", "linear", "vmap", "groups")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Noise:
+class GradientNoise:
     """Gradient noise of one family, per unit.
 
     Σ is the covariance of one sample's gradient (1/(n − 1)); a batch of S has Σ/S. The noise on
@@ -63,14 +62,14 @@ class Noise:
 
 def gradient_noise(
     model: nn.Module,
-    loss_fn: LossFn,
-    batch: Any,
+    loss_fn: LossFn[B],
+    batch: B,
     families: Sequence[Family],
     *,
     method: str = "auto",
     groups: int = 16,
     memory: float = MEMORY,
-) -> dict[str, Noise]:
+) -> dict[str, GradientNoise]:
     """The gradient noise on both sides of every unit, by family name.
 
     Three estimators. "linear" takes per-sample gradients of Linear layers from their inputs and
@@ -88,7 +87,7 @@ def gradient_noise(
         memory: bytes for the per-sample gradients of "vmap".
 
     Returns:
-        `Noise` by family name.
+        `GradientNoise` by family name.
     """
     checks.one_of("method", method, METHODS)
     groups = checks.integer("groups", groups, at_least=2)
@@ -118,17 +117,18 @@ def _error(rows: np.ndarray) -> np.ndarray:
 
 def _noise(
     family: Family, mean: Named, sides: tuple[np.ndarray, np.ndarray], method: str, n: int
-) -> Noise:
+) -> GradientNoise:
     rows = len(sides[0])
     # Deviations are from the mean of the same samples (or groups), which takes one of them away.
     lost = rows / (rows - 1) if method == "groups" else n / (n - 1)
     a, b = (side * lost for side in sides)
-    into, out = a.mean(0), b.mean(0)
+    into = a.mean(0)
+    out = b.mean(0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = into / out
         standard_error = ratio * _error(a / into - b / out)
     square = precise(family.form(mean, mean)).cpu().numpy()
-    return Noise(
+    return GradientNoise(
         *(family.name, into, out, ratio, standard_error, _error(a), _error(b)),
         *(into - out, _error(a - b), square - (into - out) / n, method, n),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .batches import LossFn, mapped, part, size
+from .batches import B, LossFn, mapped, part, size
 from .repeatable import scalar_loss
 from .undisturbed import Named, gradient, precise
 
@@ -16,12 +16,13 @@ MEMORY = 256 * 2**20  # bytes for gradients of single samples at a time
 class LossModule(nn.Module):
     """`loss_fn(model, batch)` as a module, so that functional_call can replace parameters."""
 
-    def __init__(self, model: nn.Module, loss_fn: LossFn):
+    def __init__(self, model: nn.Module, loss_fn: LossFn[Any]):
         super().__init__()
-        self.model, self.loss_fn = model, loss_fn
+        self.model = model
+        self.loss_fn: LossFn[Any] = loss_fn
         self.training = model.training  # never changes the model's own mode
 
-    def forward(self, batch: Any) -> torch.Tensor:
+    def forward(self, batch: object) -> torch.Tensor:
         """The loss of a batch."""
         return self.loss_fn(self.model, batch).reshape(())
 
@@ -36,7 +37,7 @@ def chunk_size(params: Named, n: int, memory: float) -> int:
 
 
 def by_vmap(
-    model: nn.Module, loss_fn: LossFn, batch: Any, params: Named, memory: float = MEMORY
+    model: nn.Module, loss_fn: LossFn[B], batch: B, params: Named, memory: float = MEMORY
 ) -> Iterator[Named]:
     """Per-sample gradients in chunks, every tensor with the samples along its first axis."""
     fixed = {f"model.{name}": p.detach() for name, p in params.items()}
@@ -44,7 +45,7 @@ def by_vmap(
     # The others too, or every gradient would carry their graph.
     rest = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
 
-    def loss_of_one(chosen: Named, sample: Any) -> torch.Tensor:
+    def loss_of_one(chosen: Named, sample: B) -> torch.Tensor:
         one = mapped(lambda t: t.unsqueeze(0), sample)
         return torch.func.functional_call(wrapped, {**rest, **chosen}, (one,))
 
@@ -52,12 +53,12 @@ def by_vmap(
     n = size(batch)
     step = chunk_size(params, n, memory)
     for start in range(0, n, step):
-        found = per_sample(fixed, part(batch, start, min(start + step, n)))
-        yield {name: found[f"model.{name}"] for name in params}
+        gradients = per_sample(fixed, part(batch, start, min(start + step, n)))
+        yield {name: gradients[f"model.{name}"] for name in params}
 
 
 def by_groups(
-    model: nn.Module, loss_fn: LossFn, batch: Any, params: Named, groups: int
+    model: nn.Module, loss_fn: LossFn[B], batch: B, params: Named, groups: int
 ) -> Iterator[Named]:
     """Mean gradients of equal groups of samples, one after the other.
 
@@ -94,7 +95,7 @@ class LinearTrace:
         self.deltas: dict[str, torch.Tensor] = {}
         self._model = model
 
-    def run(self, loss_fn: LossFn, batch: Any, mean: Named) -> bool:
+    def run(self, loss_fn: LossFn[B], batch: B, mean: Named) -> bool:
         """One forward and backward pass; False where the shortcut turns out not to apply.
 
         Args:
@@ -104,14 +105,16 @@ class LinearTrace:
         """
         if not self.applies:
             return False
-        n, outputs = size(batch), {}
+        n = size(batch)
+        outputs = {}
         modules = dict(self._model.named_modules())
 
         def hook(name: str):
             def keep(_module: nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
                 if name in outputs or args[0].ndim != 2 or args[0].shape[0] != n:
                     self.applies = False  # used twice, or shared over positions
-                self.activations[name], outputs[name] = args[0].detach(), output
+                self.activations[name] = args[0].detach()
+                outputs[name] = output
 
             return keep
 
@@ -123,8 +126,8 @@ class LinearTrace:
                 handle.remove()
         if not self.applies or set(outputs) != set(self.layers):
             return False
-        found = torch.autograd.grad(loss, list(outputs.values()), allow_unused=True)
-        for (name, output), delta in zip(outputs.items(), found, strict=True):
+        deltas = torch.autograd.grad(loss, list(outputs.values()), allow_unused=True)
+        for (name, output), delta in zip(outputs.items(), deltas, strict=True):
             self.deltas[name] = n * (torch.zeros_like(output) if delta is None else delta)
         return self._reproduces(mean, n)
 
@@ -155,7 +158,7 @@ class LinearTrace:
 
 def _shared(model: nn.Module, names: set[str]) -> bool:
     """Does one of the parameters have a second name?"""
-    seen: dict[int, int] = {}
+    uses: dict[int, int] = {}
     for _, p in model.named_parameters(remove_duplicate=False):
-        seen[id(p)] = seen.get(id(p), 0) + 1
-    return any(seen[id(p)] > 1 for name, p in model.named_parameters() if name in names)
+        uses[id(p)] = uses.get(id(p), 0) + 1
+    return any(uses[id(p)] > 1 for name, p in model.named_parameters() if name in names)

@@ -3,12 +3,12 @@
 import contextlib
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from .batches import LossFn, size
+from .batches import B, LossFn, size
 from .undisturbed import Named, gradient, norm2, smooth, trainable
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -35,7 +35,7 @@ class Repeatable(NamedTuple):
     half: tuple[str, ...]
 
 
-def check_repeatable(model: nn.Module, loss_fn: LossFn, batch: Any) -> Repeatable:
+def check_repeatable(model: nn.Module, loss_fn: LossFn[B], batch: B) -> Repeatable:
     """Refuse a loss that is random or that changes the model when it is looked at.
 
     Active dropout and BatchNorm in training mode are refused by name. What remains is found by
@@ -92,7 +92,7 @@ def refuse_random_modules(model: nn.Module) -> None:
             )
 
 
-def scalar_loss(model: nn.Module, loss_fn: LossFn, batch: Any) -> torch.Tensor:
+def scalar_loss(model: nn.Module, loss_fn: LossFn[B], batch: B) -> torch.Tensor:
     """The loss, checked."""
     loss = loss_fn(model, batch)
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
@@ -105,40 +105,41 @@ def scalar_loss(model: nn.Module, loss_fn: LossFn, batch: Any) -> torch.Tensor:
     return loss.reshape(())
 
 
-def _point(model: nn.Module, loss_fn: LossFn, batch: Any, params: Named) -> tuple[float, Named]:
+def _point(model: nn.Module, loss_fn: LossFn[B], batch: B, params: Named) -> tuple[float, Named]:
     loss = scalar_loss(model, loss_fn, batch)
     value = float(loss.detach())
-    found = gradient(loss, params)
-    finite = all(bool(torch.isfinite(g).all()) for g in found.values())
+    slopes = gradient(loss, params)
+    finite = all(bool(torch.isfinite(g).all()) for g in slopes.values())
     if not (torch.isfinite(loss.detach()) and finite):
         raise ValueError(
             f"loss and gradient must be finite on the batch, got a loss of {value}"
             f"{'' if finite else ' and a gradient that is not'}"
         )
-    return value, found
+    return value, slopes
 
 
 def _difference(first: Named, again: Named) -> float:
-    off, norm = norm2({name: g - again[name] for name, g in first.items()}), norm2(first)
+    off = norm2({name: g - again[name] for name, g in first.items()})
+    norm = norm2(first)
     return 0.0 if off == 0 else float((off / norm) ** 0.5) if norm else float("inf")
 
 
 @contextlib.contextmanager
 def _watching_precision(model: nn.Module) -> Iterator[list[str]]:
     """Which modules hand out half precision; autocast inside loss_fn shows nowhere else."""
-    seen: list[str] = []
+    half: list[str] = []
 
     def watcher(name: str):
-        def look(_module: nn.Module, _args: Any, output: Any) -> None:
-            if isinstance(output, torch.Tensor) and output.dtype in _HALF and name not in seen:
-                seen.append(name)
+        def look(_module: nn.Module, _args: tuple[object, ...], output: object) -> None:
+            if isinstance(output, torch.Tensor) and output.dtype in _HALF and name not in half:
+                half.append(name)
 
         return look
 
     named = [(name or "the model", module) for name, module in model.named_modules()]
     handles = [module.register_forward_hook(watcher(name)) for name, module in named]
     try:
-        yield seen
+        yield half
     finally:
         for handle in handles:
             handle.remove()

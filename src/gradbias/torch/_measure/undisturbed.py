@@ -12,10 +12,10 @@ Named = dict[str, torch.Tensor]
 
 def trainable(model: torch.nn.Module) -> Named:
     """The parameters that are trained, by name."""
-    found: Named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if not found:
+    params: Named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not params:
         raise ValueError("model must have parameters that require a gradient, got none")
-    return found
+    return params
 
 
 @contextlib.contextmanager
@@ -58,12 +58,12 @@ def gradient(loss: torch.Tensor, params: Named, *, create_graph: bool = False) -
 
     `.grad` is neither read nor written: it belongs to the training loop.
     """
-    found = torch.autograd.grad(
+    slopes = torch.autograd.grad(
         loss, list(params.values()), create_graph=create_graph, allow_unused=True
     )
     return {
         name: torch.zeros_like(p) if g is None else g
-        for (name, p), g in zip(params.items(), found, strict=True)
+        for (name, p), g in zip(params.items(), slopes, strict=True)
     }
 
 

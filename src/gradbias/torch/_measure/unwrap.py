@@ -1,6 +1,6 @@
 """From what a training loop holds to the plain model and optimiser inside."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -24,13 +24,15 @@ class Unwrapped(NamedTuple):
 
 def unwrap_model(model: nn.Module) -> Unwrapped:
     """Take off torch.compile, DataParallel and DistributedDataParallel; refuse sharded models."""
-    world, rank = 1, 0
+    world = 1
+    rank = 0
     while True:
         # By name: importing FSDP to ask for it would cost everybody a second.
         if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(model).__mro__):
             _refuse_shards()
         if isinstance(model, DistributedDataParallel):
-            world, rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
+            world = torch.distributed.get_world_size()
+            rank = torch.distributed.get_rank()
             model = model.module
         elif isinstance(model, DataParallel):
             model = model.module
@@ -54,11 +56,19 @@ def _refuse_shards() -> None:
     )
 
 
-def unwrap_optimizer(optimizer: Any) -> Optimizer:
+@runtime_checkable
+class OptimizerWrapper(Protocol):
+    """What trainers put around an optimiser."""
+
+    optimizer: Optimizer
+
+
+def unwrap_optimizer(optimizer: Optimizer | OptimizerWrapper) -> Optimizer:
     """The optimiser that takes the step: Lightning and accelerate wrap it."""
     inner = getattr(optimizer, "optimizer", None)
     while isinstance(inner, Optimizer):
-        optimizer, inner = inner, getattr(inner, "optimizer", None)
+        optimizer = inner
+        inner = getattr(inner, "optimizer", None)
     if not isinstance(optimizer, Optimizer):
         raise ValueError(
             f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}"

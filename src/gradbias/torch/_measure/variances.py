@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .batches import LossFn, is_loader, on_device, size
+from .batches import B, LossFn, is_loader, on_device, size
 from .per_sample import MEMORY, by_groups, by_vmap
 from .undisturbed import Named, smooth, trainable
 
@@ -43,7 +43,7 @@ class _Moments:
         return {name: s / (self.count - 1) for name, s in self.squares.items()}
 
 
-def variances(model: nn.Module, loss_fn: LossFn, loader: Any, batches: int) -> Named:
+def variances(model: nn.Module, loss_fn: LossFn[B], loader: B | Iterable[B], batches: int) -> Named:
     """The diagonal of Σ, the covariance of one sample's gradient.
 
     Args:
@@ -53,7 +53,8 @@ def variances(model: nn.Module, loss_fn: LossFn, loader: Any, batches: int) -> N
         batches: how many of a loader's batches to use.
     """
     params = trainable(model)
-    moments, grouped = _Moments(params), False
+    moments = _Moments(params)
+    grouped = False
     with smooth():
         for batch in taken(loader, batches):
             batch = on_device(batch, model)
@@ -69,21 +70,23 @@ def variances(model: nn.Module, loss_fn: LossFn, loader: Any, batches: int) -> N
                         "of samples",
                         stacklevel=3,
                     )
-                    grouped, moments = True, _Moments(params)
+                    grouped = True
+                    moments = _Moments(params)
             _add_groups(moments, by_groups(model, loss_fn, batch, params, _groups(batch)), batch)
     return moments.variance()
 
 
-def _groups(batch: Any) -> int:
+def _groups(batch: object) -> int:
     return min(GROUPS, size(batch))
 
 
-def _add_groups(moments: _Moments, found: Iterable[Named], batch: Any) -> None:
-    rows = list(found)
+def _add_groups(moments: _Moments, means: Iterable[Named], batch: object) -> None:
+    rows = list(means)
     stacked = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
     moments.add(stacked, weight=size(batch) // len(rows))
 
 
-def taken(loader: Any, batches: int) -> Iterator[Any]:
+def taken(loader: B | Iterable[B], batches: int) -> Iterator[B]:
     """The first batches of a loader; a batch is itself one."""
-    return itertools.islice(loader, batches) if is_loader(loader) else iter([loader])
+    one: Any = loader
+    return itertools.islice(loader, batches) if is_loader(loader) else iter([one])

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
+from ...numerics.quadratic_step import momentum_increment
 from .._find.family import Family
 from .._measure.undisturbed import Named, precise
 
@@ -23,15 +24,15 @@ class Law(NamedTuple):
         cross: D' = θ'ᵀAb' = a − lr·pᵀAb'.
     """
 
-    charge: Any
-    cross: Any
+    charge: torch.Tensor
+    cross: torch.Tensor
 
 
 def step_law(
-    charge: Any,
-    cross: Any,
-    square: Any,
-    overlap: Any,
+    charge: torch.Tensor,
+    cross: torch.Tensor,
+    square: torch.Tensor,
+    overlap: torch.Tensor,
     *,
     lr: float,
     momentum: float = 0.0,
@@ -50,9 +51,10 @@ def step_law(
         weight_decay: torch's wd = 2γ.
         nesterov: torch's flag.
     """
-    a = momentum * cross + weight_decay * charge
-    s = weight_decay * charge + momentum * a if nesterov else a
-    return Law(charge - 2 * lr * s + lr * lr * square, a - lr * overlap)
+    change, cross = momentum_increment(
+        charge, cross, square, overlap, lr, momentum, weight_decay, nesterov
+    )
+    return Law(charge + change, cross)
 
 
 class ChargeLaw:
@@ -87,12 +89,14 @@ class ChargeLaw:
             )
         wanted = {name for family in families for name in family.parameters}
         self._params: Named = {n: p for n, p in model.named_parameters() if n in wanted}
-        self._optimizer, self._families = optimizer, tuple(families)
+        self._optimizer = optimizer
+        self._families = tuple(families)
         self._group = {f.name: _one_group(optimizer, f, self._params) for f in families}
-        theta, self._buffer = _values(self._params), self._buffers()
+        theta = _values(self._params)
+        self._buffer = self._buffers()
         self.charge = {f.name: f.form(theta, theta) for f in families}
         self._cross = {f.name: f.form(theta, self._buffer) for f in families}
-        self._seen: Named = {}
+        self._forces: Named = {}
         self._handles = (
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
@@ -104,28 +108,30 @@ class ChargeLaw:
             handle.remove()
 
     def _buffers(self) -> Named:
-        state, found = self._optimizer.state, {}
+        state = self._optimizer.state
+        buffers = {}
         for name, p in self._params.items():
             buffer = state[p].get("momentum_buffer") if p in state else None
-            found[name] = precise(
+            buffers[name] = precise(
                 torch.zeros_like(p) if buffer is None else buffer.detach()
             ).clone()
-        return found
+        return buffers
 
-    def _before(self, *_: Any) -> None:
+    def _before(self, *_: object) -> None:
         # torch's Nesterov step may overwrite the gradients: the sum g + wd·θ is kept from before.
-        self._seen = {}
+        self._forces = {}
         for name, p in self._params.items():
             if p.grad is None:
                 raise ValueError(f"{name} has no gradient: SGD skips it, and the law cannot")
             decay = self._settings(p)["weight_decay"]
-            self._seen[name] = precise(p.grad) + decay * precise(p.detach())
+            self._forces[name] = precise(p.grad) + decay * precise(p.detach())
 
-    def _after(self, *_: Any) -> None:
+    def _after(self, *_: object) -> None:
         for family in self._families:
             group = self._group[family.name]
-            beta, nesterov = group["momentum"], group["nesterov"]
-            force = {name: self._seen[name] for name in family.parameters}
+            beta = group["momentum"]
+            nesterov = group["nesterov"]
+            force = {name: self._forces[name] for name in family.parameters}
             buffer = {name: beta * self._buffer[name] + g for name, g in force.items()}
             p = {n: g + beta * buffer[n] for n, g in force.items()} if nesterov else buffer
             self.charge[family.name], self._cross[family.name] = step_law(

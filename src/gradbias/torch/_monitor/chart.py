@@ -3,8 +3,12 @@
 import math
 from collections.abc import Sequence
 
-WIDTH, HEIGHT = 420, 210
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 30
+WIDTH = 420
+HEIGHT = 210
+_LEFT = 58
+_RIGHT = 14
+_TOP = 14
+_BOTTOM = 30
 
 
 def chart(
@@ -25,7 +29,8 @@ def chart(
     log = log and all(b > 0 for _, b in points)
     levels = [b for _, b in points] + ([mark] if mark is not None else [])
     low, high = _range([math.log10(v) if log else v for v in levels])
-    first, last = points[0][0], points[-1][0]
+    first = points[0][0]
+    last = points[-1][0]
 
     def place(a: float, b: float) -> tuple[float, float]:
         across = (a - first) / (last - first) if last > first else 0.5
@@ -69,7 +74,8 @@ def _axes(first: float, last: float) -> str:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     room = max(0.06 * (high - low), 1e-3 * abs(high)) or 0.5
     return low - room, high + room
 

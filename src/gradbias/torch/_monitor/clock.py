@@ -14,16 +14,21 @@ class Clock:
 
     Attributes:
         step: how many steps were taken.
-        own: seconds spent on measuring.
+        spent: seconds on measuring.
         measurements: how many.
         now: where the time comes from, in seconds.
     """
 
     def __init__(self, every: int, budget: float):
-        self.every, self.budget = every, budget
-        self.step, self.own, self.measurements = 0, 0.0, 0
+        self.every = every
+        self.budget = budget
+        self.step = 0
+        self.spent = 0.0
+        self.measurements = 0
         self.now: Callable[[], float] = time.perf_counter
-        self._expected, self._inside = 0.0, 0.0  # of `own`, what was spent since the first step
+        # of `spent`, what was spent since the first step
+        self._expected = 0.0
+        self._inside = 0.0
         self._start: float | None = None
         self._end: float | None = None
 
@@ -38,7 +43,7 @@ class Clock:
     @property
     def used(self) -> float:
         """The share of training time that went into measuring."""
-        return self.own / self.training if self.training > 0 else 0.0
+        return self.spent / self.training if self.training > 0 else 0.0
 
     def expect(self, seconds: float) -> None:
         """What the next measurement will cost, as far as is known before the first."""
@@ -58,7 +63,7 @@ class Clock:
         """
         if self.step % self.every:
             return False
-        return self.own + self._expected <= self.budget * self.training
+        return self.spent + self._expected <= self.budget * self.training
 
     def stop(self) -> None:
         """Training has ended: what is done from now on does not slow it down."""
@@ -77,7 +82,7 @@ class Clock:
                 self._spend(self.now() - begin, measurement)
 
     def _spend(self, seconds: float, measurement: bool) -> None:
-        self.own += seconds
+        self.spent += seconds
         if self._start is not None:
             self._inside += seconds
         if measurement:

@@ -9,7 +9,7 @@ import torch
 from torch.optim import SGD, Optimizer
 
 from .._find.family import Family
-from .._measure.noise import Noise
+from .._measure.noise import GradientNoise
 from .._measure.undisturbed import Named, precise
 from .steps import group_of
 
@@ -28,7 +28,7 @@ class Moved(NamedTuple):
     observed: np.ndarray
 
 
-class Drift:
+class PredictedDrift:
     """Adds up lr²(Tr ΣA/S + ḡᵀAḡ) − 2·lr·wd·C over the steps of SGD between measurements.
 
     Noise, gradient and charges of a stretch are the means of those at its two ends. With momentum β
@@ -49,7 +49,9 @@ class Drift:
         families: Sequence[Family],
         batch_size: int | None,
     ):
-        self._optimizer, self._params, self._families = optimizer, params, tuple(families)
+        self._optimizer = optimizer
+        self._params = params
+        self._families = tuple(families)
         self.batch_size = batch_size
         self.applies = type(optimizer) is SGD and batch_size is not None
         self.moved: dict[str, Moved] = {}
@@ -69,7 +71,7 @@ class Drift:
             square, first = self._rates.get(k, (0.0, 0.0))
             self._rates[k] = (square + lr * lr, first + lr)
 
-    def measured(self, charges: dict[str, np.ndarray], noises: dict[str, Noise]) -> None:
+    def measured(self, charges: dict[str, np.ndarray], noises: dict[str, GradientNoise]) -> None:
         """After a measurement: close the stretch since the one before."""
         if not (self.applies and noises):
             return

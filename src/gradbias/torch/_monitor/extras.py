@@ -13,12 +13,12 @@ from .._find.family import Family
 from .._measure.batches import LossFn
 from .._measure.curvature import hessian_trace
 from .._measure.hessian import Hessian
-from .._measure.noise import Noise
+from .._measure.noise import GradientNoise
 from .._measure.undisturbed import Named, precise
 from .headline import Sides
 
 
-class Known(NamedTuple):
+class ExtraInputs(NamedTuple):
     """What an extra measurement may use.
 
     Attributes:
@@ -35,12 +35,12 @@ class Known(NamedTuple):
     """
 
     model: nn.Module
-    loss_fn: LossFn
-    batch: Any
+    loss_fn: LossFn[Any]
+    batch: object
     families: Sequence[Family]
     params: Named
     sides: Sides
-    noises: Mapping[str, Noise]
+    noises: Mapping[str, GradientNoise]
     lr: float
     weight_decay: float
     batch_size: int | None
@@ -53,30 +53,32 @@ class Extra(NamedTuple):
     arrays: dict[str, np.ndarray]
 
 
-def equilibrium(known: Known) -> Extra:
+def equilibrium(inputs: ExtraInputs) -> Extra:
     """λ*: how far each unit is from noise equilibrium, as a shift of log scale."""
     # SciPy comes with it: not before somebody asks.
     from ...theory.symmetry import fixed_points
 
-    if known.weight_decay and known.batch_size is None:
+    if inputs.weight_decay and inputs.batch_size is None:
         raise ValueError("the equilibrium with weight decay depends on S: pass batch_size")
-    kappa = known.lr / (known.batch_size or 1)
-    arrays, all_found = {}, []
-    for family in known.families:
+    kappa = inputs.lr / (inputs.batch_size or 1)
+    arrays = {}
+    distances = []
+    for family in inputs.families:
         mus = {part.mu for part in family.parts}
-        if family.name not in known.noises or not family.two_sided or len(mus) != 2:
+        if family.name not in inputs.noises or not family.two_sided or len(mus) != 2:
             continue
-        up, down = max(mus), min(mus)
-        noise = known.noises[family.name]
+        up = max(mus)
+        down = min(mus)
+        noise = inputs.noises[family.name]
         # The sides carry |μ|; the law wants plain squares.
         scale = np.array([up, -down])
         sigma2 = np.stack([noise.into, noise.out], -1) / scale
-        theta2 = np.stack(known.sides.squares[family.name], -1) / scale
-        found = fixed_points([up, down], sigma2, theta2, kappa, known.weight_decay / 2).value
-        alive = known.sides.alive(family.name, known.noises)
-        arrays[f"lambda/{family.name}"] = np.where(alive, found, np.nan)
-        all_found.append(np.abs(found[alive & np.isfinite(found)]))
-    values = np.concatenate(all_found) if all_found else np.zeros(0)
+        theta2 = np.stack(inputs.sides.squares[family.name], -1) / scale
+        distance = fixed_points([up, down], sigma2, theta2, kappa, inputs.weight_decay / 2).value
+        alive = inputs.sides.alive(family.name, inputs.noises)
+        arrays[f"lambda/{family.name}"] = np.where(alive, distance, np.nan)
+        distances.append(np.abs(distance[alive & np.isfinite(distance)]))
+    values = np.concatenate(distances) if distances else np.zeros(0)
     return Extra(
         {
             "equilibrium_distance": float(values.mean()) if len(values) else math.nan,
@@ -86,15 +88,16 @@ def equilibrium(known: Known) -> Extra:
     )
 
 
-def spectrum(known: Known) -> Extra:
+def spectrum(inputs: ExtraInputs) -> Extra:
     """Eigenvalues of the matrices WᵢₙWᵢₙᵀ − WₒᵤₜᵀWₒᵤₜ, whose diagonals are the charges."""
-    arrays, largest = {}, [math.nan]
-    for family in known.families:
-        matrix = _imbalance_matrix(family, known.params)
+    arrays = {}
+    largest = [math.nan]
+    for family in inputs.families:
+        matrix = _imbalance_matrix(family, inputs.params)
         if matrix is not None:
             values = np.linalg.eigvalsh(matrix)
             arrays[f"spectrum/{family.name}"] = values
-            total = sum(side.sum() for side in known.sides.squares[family.name])
+            total = sum(side.sum() for side in inputs.sides.squares[family.name])
             largest.append(float(np.abs(values).max() / total) if total else math.nan)
     return Extra({"imbalance_spectral": float(np.nanmax([0.0, *largest]))}, arrays)
 
@@ -117,10 +120,10 @@ def _imbalance_matrix(family: Family, params: Named) -> np.ndarray | None:
     return total
 
 
-def ranks(known: Known) -> Extra:
+def ranks(inputs: ExtraInputs) -> Extra:
     """Stable rank ‖W‖²_F/‖W‖² and effective rank exp(entropy of σ/Σσ) of every weight."""
     arrays: dict[str, np.ndarray] = {}
-    for name, p in known.model.named_parameters():
+    for name, p in inputs.model.named_parameters():
         if p.ndim < 2 or p.numel() == 0:
             continue
         s = torch.linalg.svdvals(precise(p.detach()).flatten(1)).cpu().numpy()
@@ -132,20 +135,22 @@ def ranks(known: Known) -> Extra:
     return Extra({"stable_rank_min": float(stable), "effective_rank_min": float(effective)}, arrays)
 
 
-def trace(known: Known) -> Extra:
+def trace(inputs: ExtraInputs) -> Extra:
     """The trace of the Hessian with its standard error."""
-    found = hessian_trace(known.model, known.loss_fn, known.batch)
-    return Extra({"hessian_trace": found.value, "hessian_trace_error": found.standard_error}, {})
+    estimate = hessian_trace(inputs.model, inputs.loss_fn, inputs.batch)
+    return Extra(
+        {"hessian_trace": estimate.value, "hessian_trace_error": estimate.standard_error}, {}
+    )
 
 
-def label_noise(known: Known, probes: int = 8) -> Extra:
+def label_noise(inputs: ExtraInputs, probes: int = 8) -> Extra:
     """How fast label noise would flatten: the fall of the Hessian's trace, a step.
 
     At zero loss label noise of variance δ² in batches of S moves θ by −lr²(δ²/S)/4·∇Tr H a step
     along the minima, for a mean of ½(f − y)². The number is for δ²/S = 1, lr²/4·‖∇Tr H‖², and an
     upper one: directions away from the minima are not taken out.
     """
-    hessian = Hessian(known.model, known.loss_fn, known.batch)
+    hessian = Hessian(inputs.model, inputs.loss_fn, inputs.batch)
     draw = host_rng.generator(0, "label_noise")
     samples = [
         hessian.slope(hessian.like(draw.choice((-1.0, 1.0), hessian.size))) for _ in range(probes)
@@ -153,10 +158,10 @@ def label_noise(known: Known, probes: int = 8) -> Extra:
     gram = precise(torch.stack(samples) @ torch.stack(samples).T).cpu().numpy()
     # Products of different probes are unbiased for the square of the mean.
     square = (gram.sum() - np.trace(gram)) / (probes * (probes - 1))
-    return Extra({"label_noise_drift": float(known.lr**2 / 4 * square)}, {})
+    return Extra({"label_noise_drift": float(inputs.lr**2 / 4 * square)}, {})
 
 
-EXTRAS: dict[str, Callable[[Known], Extra]] = {
+EXTRAS: dict[str, Callable[[ExtraInputs], Extra]] = {
     "equilibrium": equilibrium,
     "spectrum": spectrum,
     "ranks": ranks,

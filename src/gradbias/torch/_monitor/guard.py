@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from typing import Any
+from types import TracebackType
 
 
 class Guard:
@@ -14,19 +14,27 @@ class Guard:
     """
 
     def __init__(self, what: str, warned: set[str]):
-        self._what, self._warned = what, warned
+        self._what = what
+        self._warned = warned
 
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: Any, _: Any) -> bool:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> bool:
         if kind is None or not issubclass(kind, Exception):
             return False  # Ctrl-C is not ours
         if self._what not in self._warned:
             self._warned.add(self._what)
-            said = f"gradbias could not do {self._what}; training goes on. {kind.__name__}: {error}"
+            message = (
+                f"gradbias could not do {self._what}; training goes on. {kind.__name__}: {error}"
+            )
             try:
-                warnings.warn(said, RuntimeWarning, stacklevel=3)
+                warnings.warn(message, RuntimeWarning, stacklevel=3)
             except RuntimeWarning:  # warnings are errors here, but not to training
-                print(said, file=sys.stderr)
+                print(message, file=sys.stderr)
         return True

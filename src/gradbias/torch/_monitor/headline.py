@@ -1,16 +1,15 @@
 """The few numbers that are logged, under fixed plain names."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from .._find.family import Family
-from .._measure.curvature import Sharpness
-from .._measure.noise import Noise
+from .._measure.curvature import TopEigenpair
+from .._measure.noise import GradientNoise
 from .._measure.undisturbed import Named, precise
-from .steps import Split
+from .steps import ChargeSplit
 
 # Name -> what it is, in a sentence for somebody who has not read a paper.
 HEADLINE = {
@@ -46,30 +45,30 @@ class Sides:
             self.squares[family.name] = (into.cpu().numpy(), out.cpu().numpy())
         self.two_sided = [family.name for family in families if family.two_sided]
 
-    def alive(self, name: str, noises: Mapping[str, Noise]) -> np.ndarray:
+    def alive(self, name: str, noises: Mapping[str, GradientNoise]) -> np.ndarray:
         """Units with weights on both sides that some gradient reaches."""
         into, out = self.squares[name]
         alive = (into > 0) & (out > 0)
         return alive & ~noises[name].dead if name in noises else alive
 
-    def factors(self, noises: Mapping[str, Noise]) -> np.ndarray:
+    def factors(self, noises: Mapping[str, GradientNoise]) -> np.ndarray:
         """The factor between the norms of both sides, of all living units."""
-        found = []
+        ratios = []
         for name in self.two_sided:
             into, out = (side[self.alive(name, noises)] for side in self.squares[name])
-            found.append(np.exp(0.5 * np.abs(np.log(into) - np.log(out))))
-        return np.concatenate(found) if found else np.zeros(0)
+            ratios.append(np.exp(0.5 * np.abs(np.log(into) - np.log(out))))
+        return np.concatenate(ratios) if ratios else np.zeros(0)
 
-    def dead(self, noises: Mapping[str, Noise]) -> int:
+    def dead(self, noises: Mapping[str, GradientNoise]) -> int:
         """How many units are masked."""
         return int(sum((~self.alive(name, noises)).sum() for name in self.two_sided))
 
 
 def headline(
     sides: Sides,
-    noises: Mapping[str, Noise],
-    curvature: Sharpness | None,
-    splits: Mapping[str, Split],
+    noises: Mapping[str, GradientNoise],
+    curvature: TopEigenpair | None,
+    splits: Mapping[str, ChargeSplit],
     *,
     lr: float,
     explained: float,
@@ -98,11 +97,11 @@ def headline(
     }
 
 
-def _of(statistic: Any, values: np.ndarray) -> float:
+def _of(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> float:
     return float(statistic(values)) if len(values) else math.nan
 
 
-def _ratios(sides: Sides, noises: Mapping[str, Noise]) -> np.ndarray:
+def _ratios(sides: Sides, noises: Mapping[str, GradientNoise]) -> np.ndarray:
     """Of living units: noise ratios as factors ≥ 1, their relative errors, and the sides' worst."""
     rows = [np.zeros((3, 0))]
     for name in sides.two_sided:
@@ -117,7 +116,7 @@ def _ratios(sides: Sides, noises: Mapping[str, Noise]) -> np.ndarray:
     return np.concatenate(rows, axis=1)
 
 
-def _shares(splits: Mapping[str, Split]) -> tuple[float, float]:
+def _shares(splits: Mapping[str, ChargeSplit]) -> tuple[float, float]:
     """How much of Σ|parts of ΔC| is first order, and how much is step²."""
     sums = np.zeros(3)
     for split in splits.values():

@@ -1,12 +1,28 @@
 """The monitor as a Lightning callback."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from torch import nn
+from torch.optim import Optimizer
 
 from .._measure.batches import LossFn
+from .._measure.unwrap import OptimizerWrapper
 from .monitor import Monitor
 
 
-def lightning_callback(loss_fn: LossFn, probe: Any, **options: Any) -> Any:
+@runtime_checkable
+class _Logger(Protocol):
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None: ...
+
+
+@runtime_checkable
+class _Trainer(Protocol):
+    loggers: Sequence[_Logger]
+    optimizers: Sequence[Optimizer | OptimizerWrapper]
+
+
+def lightning_callback(loss_fn: LossFn[Any], probe: object, **options: Any) -> Any:
     """A `lightning.pytorch.Callback` that monitors the first optimiser.
 
     ```python
@@ -30,8 +46,8 @@ def lightning_callback(loss_fn: LossFn, probe: Any, **options: Any) -> Any:
 
         monitor: Monitor | None = None
 
-        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            def log(values: Any, step: int) -> None:
+        def on_train_start(self, trainer: _Trainer, pl_module: nn.Module) -> None:
+            def log(values: Mapping[str, float], step: int) -> None:
                 for logger in trainer.loggers:
                     logger.log_metrics(dict(values), step)
 
@@ -39,7 +55,7 @@ def lightning_callback(loss_fn: LossFn, probe: Any, **options: Any) -> Any:
                 pl_module, trainer.optimizers[0], loss_fn, probe, **{"log": log, **options}
             )
 
-        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        def on_train_end(self, trainer: _Trainer, pl_module: nn.Module) -> None:
             if self.monitor is not None:
                 self.monitor.__exit__()
 

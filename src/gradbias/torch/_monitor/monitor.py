@@ -1,7 +1,7 @@
 """Watches a training run from inside the optimiser's own steps."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,17 @@ from torch.optim import Optimizer
 
 from ...numerics import checks
 from .._find.family import Family
-from .._measure.batches import LossFn, held, is_loader
+from .._measure.batches import B, LossFn, held, is_loader
 from .._measure.undisturbed import Named, undisturbed
-from .._measure.unwrap import unwrap_model, unwrap_optimizer
+from .._measure.unwrap import OptimizerWrapper, unwrap_model, unwrap_optimizer
 from .clock import Clock
 from .csv_log import CsvLog
-from .drift import Drift
+from .drift import PredictedDrift
 from .extras import EXTRAS
 from .guard import Guard
 from .headline import PREFIX
 from .readings import Readings
-from .steps import Split, Steps, charges
+from .steps import ChargeSplit, Steps, charges
 from .summary import summary
 
 Log = Callable[[Mapping[str, float], int], Any]
@@ -73,9 +73,9 @@ class Monitor:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: Optimizer,
-        loss_fn: LossFn,
-        probe: Any,
+        optimizer: Optimizer | OptimizerWrapper,
+        loss_fn: LossFn[B],
+        probe: B | Iterable[B],
         every: int = 100,
         budget: float = 0.03,
         exact: bool = False,
@@ -87,13 +87,18 @@ class Monitor:
         arrays: str | os.PathLike[str] | None = None,
     ):
         inner = unwrap_model(model)
-        self.model, self.speaks = inner.model, inner.speaks
-        self.optimizer, self.loss_fn, self.exact = unwrap_optimizer(optimizer), loss_fn, bool(exact)
+        self.model = inner.model
+        self.speaks = inner.speaks
+        self.optimizer = unwrap_optimizer(optimizer)
+        self.loss_fn: LossFn[Any] = loss_fn
+        self.exact = bool(exact)
         self.extras = tuple(checks.one_of("extras", name, tuple(EXTRAS)) for name in extras)
         self.clock = Clock(
             checks.integer("every", every, at_least=1), checks.number("budget", budget, above=0)
         )
-        self.history, self._warned, self._handles = [], set(), ()
+        self.history = []
+        self._warned = set()
+        self._handles = ()
         self.families: tuple[Family, ...] = ()
         self._params: Named = {}
         self._log = CsvLog(log) if isinstance(log, str | os.PathLike) else log
@@ -103,7 +108,7 @@ class Monitor:
                 size = _batch_size(batch_size, probe)
                 self._begin(probe, families, None if size is None else size * inner.world)
 
-    def _begin(self, probe: Any, families: Sequence[Family] | None, size: int | None) -> None:
+    def _begin(self, probe: object, families: Sequence[Family] | None, size: int | None) -> None:
         batch = held(probe, self.model)
         with undisturbed(self.model):
             self.readings = Readings(self.model, self.loss_fn, batch, families, self.extras)
@@ -112,10 +117,10 @@ class Monitor:
         wanted = {name for family in self.families for name in family.parameters}
         self._params = {n: p for n, p in self.model.named_parameters() if n in wanted}
         self._steps = Steps(self.optimizer, self._params, self.families)
-        self.drift = Drift(self.optimizer, self._params, self.families, size)
+        self.drift = PredictedDrift(self.optimizer, self._params, self.families, size)
         self._start = charges(self._params, self.families)
-        self._sums: dict[str, Split] = {}
-        self._split: Mapping[str, Split] = {}  # the last one looked at
+        self._sums: dict[str, ChargeSplit] = {}
+        self._split: Mapping[str, ChargeSplit] = {}  # the last one looked at
         self._looking = False
         self._handles = (
             self.optimizer.register_step_pre_hook(self._before),
@@ -138,7 +143,7 @@ class Monitor:
         """The last measurement's values, by name; nothing before the first."""
         return dict(self.history[-1][1]) if self.history else {}
 
-    def _before(self, *_: Any) -> None:
+    def _before(self, *_: object) -> None:
         self.clock.tick()
         with self._guarded("the start of a step"):
             self.drift.step()
@@ -147,7 +152,7 @@ class Monitor:
                 with self.clock.ours():
                     self._steps.before()
 
-    def _after(self, *_: Any) -> None:
+    def _after(self, *_: object) -> None:
         with self._guarded("the end of a step"):
             if not (self._looking or self.exact):
                 return
@@ -158,7 +163,7 @@ class Monitor:
             if self._looking:
                 self.measure(splits)
 
-    def measure(self, splits: Mapping[str, Split] | None = None) -> dict[str, float]:
+    def measure(self, splits: Mapping[str, ChargeSplit] | None = None) -> dict[str, float]:
         """Measure now, whatever the budget says.
 
         Args:
@@ -208,7 +213,7 @@ class Monitor:
     def __enter__(self) -> "Monitor":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None = None, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         self.close()
         if self.speaks and kind is None:
             self.finish()
@@ -237,7 +242,7 @@ class Monitor:
         return target
 
 
-def _batch_size(given: int | None, probe: Any) -> int | None:
+def _batch_size(given: int | None, probe: object) -> int | None:
     if given is not None:
         return checks.integer("batch_size", given, at_least=1)
     return getattr(probe, "batch_size", None) if is_loader(probe) else None

@@ -37,7 +37,8 @@ learning rate is above 2/sharpness. Dashed lines are those levels.</p>
 
 def page(monitor: "Monitor") -> str:
     """The page's text."""
-    model, optimizer = type(monitor.model).__name__, type(monitor.optimizer).__name__
+    model = type(monitor.model).__name__
+    optimizer = type(monitor.optimizer).__name__
     parts = [
         f"<h1>{html.escape(model)} trained with {html.escape(optimizer)}</h1>",
         f'<p class="soft">{html.escape(cost(monitor))}</p>',
@@ -68,10 +69,10 @@ def _figures(monitor: "Monitor") -> list[str]:
     figures = []
     for name, title, log, mark in curves:
         y = [values.get(name, math.nan) for values in _all(monitor)]
-        said = HEADLINE.get(name, "")
+        sentence = HEADLINE.get(name, "")
         figures.append(
             f"<figure>{chart(steps, y, log=log, mark=mark)}<figcaption><b>{html.escape(title)}</b>"
-            f"{': ' if said else ''}{html.escape(said)}.</figcaption></figure>"
+            f"{': ' if sentence else ''}{html.escape(sentence)}.</figcaption></figure>"
         )
     return figures or ["<p>Nothing was measured.</p>"]
 
@@ -94,7 +95,8 @@ def _families(monitor: "Monitor") -> str:
 def _numbers(monitor: "Monitor") -> str:
     if not monitor.history:
         return "<p>Nothing was measured.</p>"
-    (first, start), (last, now) = monitor.history[0], monitor.history[-1]
+    first, start = monitor.history[0]
+    last, now = monitor.history[-1]
     rows = [("", f"step {first}", f"step {last}", "what it is")]
     for name, value in now.items():
         rows.append(

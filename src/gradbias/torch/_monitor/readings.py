@@ -13,17 +13,17 @@ from torch import nn
 
 from .._find.examples import captured
 from .._find.family import Family
-from .._find.parameters import doubled
-from .._find.symmetries import found
-from .._measure.batches import LossFn, part, size
-from .._measure.curvature import Sharpness, sharpness
-from .._measure.noise import Noise, gradient_noise
+from .._find.parameters import Call, doubled
+from .._find.symmetries import find_symmetries
+from .._measure.batches import B, LossFn, part, size
+from .._measure.curvature import TopEigenpair, sharpness
+from .._measure.noise import GradientNoise, gradient_noise
 from .._measure.repeatable import check_repeatable, scalar_loss
 from .._measure.undisturbed import Named, gradient, smooth, trainable
-from .drift import Drift
-from .extras import EXTRAS, Known
+from .drift import PredictedDrift
+from .extras import EXTRAS, ExtraInputs
 from .headline import Sides, headline
-from .steps import Split
+from .steps import ChargeSplit
 
 Guard = Callable[[str], AbstractContextManager[Any]]
 
@@ -51,29 +51,33 @@ class Readings:
     def __init__(
         self,
         model: nn.Module,
-        loss_fn: LossFn,
-        batch: Any,
+        loss_fn: LossFn[B],
+        batch: B,
         families: Sequence[Family] | None,
         extras: Sequence[str],
     ):
-        self.model, self.loss_fn, self.batch, self.extras = model, loss_fn, batch, tuple(extras)
+        self.model = model
+        self.loss_fn: LossFn[Any] = loss_fn
+        self.batch: object = batch
+        self.extras = tuple(extras)
         check_repeatable(model, loss_fn, batch)
         begin = time.perf_counter()
         with smooth():  # once more, when nothing is loaded or set up any more
             gradient(scalar_loss(model, loss_fn, batch), trainable(model))
         self.expected = _GRADIENTS * (time.perf_counter() - begin)
-        found = find_families(model, loss_fn, batch) if families is None else families
-        self.families: tuple[Family, ...] = tuple(found)
-        self.noises: dict[str, Noise] = {}
-        self.curvature: Sharpness | None = None
+        if families is None:
+            families = find_families(model, loss_fn, batch)
+        self.families: tuple[Family, ...] = tuple(families)
+        self.noises: dict[str, GradientNoise] = {}
+        self.curvature: TopEigenpair | None = None
         self.arrays: dict[str, np.ndarray] = {}
         self._vector: torch.Tensor | None = None
 
     def take(
         self,
         params: Named,
-        drift: Drift,
-        splits: Mapping[str, Split],
+        drift: PredictedDrift,
+        splits: Mapping[str, ChargeSplit],
         lr: float,
         guard: Guard,
         *,
@@ -82,7 +86,8 @@ class Readings:
     ) -> dict[str, float]:
         """All numbers at the parameters of now; nan for what failed."""
         sides = Sides(params, self.families)
-        self.noises, self.curvature = {}, None
+        self.noises = {}
+        self.curvature = None
         with guard("the gradient noise"):
             if self.families:
                 self.noises = gradient_noise(self.model, self.loss_fn, self.batch, self.families)
@@ -98,22 +103,25 @@ class Readings:
             *(sides, self.noises, self.curvature, splits),
             **{"lr": lr, "explained": drift.explained(), "overhead": math.nan},
         )
-        known = Known(
+        inputs = ExtraInputs(
             *(self.model, self.loss_fn, self.batch, self.families, params, sides, self.noises),
             *(rate, weight_decay, drift.batch_size),
         )
         self.arrays = self._per_unit(charges, drift)
         for name in self.extras:
             with guard(f"the extra {name!r}"):
-                scalars, arrays = EXTRAS[name](known)
+                scalars, arrays = EXTRAS[name](inputs)
                 values.update(scalars)
                 self.arrays.update(arrays)
         return values
 
-    def _per_unit(self, charges: Mapping[str, np.ndarray], drift: Drift) -> dict[str, np.ndarray]:
+    def _per_unit(
+        self, charges: Mapping[str, np.ndarray], drift: PredictedDrift
+    ) -> dict[str, np.ndarray]:
         arrays = {f"charge/{name}": c for name, c in charges.items()}
         for name, noise in self.noises.items():
-            arrays[f"noise_in/{name}"], arrays[f"noise_out/{name}"] = noise.into, noise.out
+            arrays[f"noise_in/{name}"] = noise.into
+            arrays[f"noise_out/{name}"] = noise.out
             arrays[f"noise_ratio_error/{name}"] = noise.standard_error
         for name, moved in drift.moved.items():
             arrays[f"drift_predicted/{name}"] = moved.predicted
@@ -121,7 +129,7 @@ class Readings:
         return arrays
 
 
-def find_families(model: nn.Module, loss_fn: LossFn, batch: Any) -> tuple[Family, ...]:
+def find_families(model: nn.Module, loss_fn: LossFn[B], batch: B) -> tuple[Family, ...]:
     """The model's symmetries, found with the inputs that loss_fn calls it with.
 
     None is an answer too: a model whose graph cannot be read is still watched for its sharpness.
@@ -129,7 +137,7 @@ def find_families(model: nn.Module, loss_fn: LossFn, batch: Any) -> tuple[Family
     few = part(batch, 0, min(4, size(batch)))  # the structure is the same for any number
     call = captured(model, loss_fn, few)
     try:
-        return _found(model, call, loss_fn, few)
+        return _families(model, call, loss_fn, few)
     except Exception as problem:
         warnings.warn(
             "no symmetries could be looked for, only the sharpness is followed. "
@@ -139,10 +147,10 @@ def find_families(model: nn.Module, loss_fn: LossFn, batch: Any) -> tuple[Family
         return ()
 
 
-def _found(model: nn.Module, call: tuple[Any, Any], loss_fn: LossFn, few: Any) -> tuple:
+def _families(model: nn.Module, call: Call, loss_fn: LossFn[B], few: B) -> tuple[Family, ...]:
     precise_few = doubled(few)
     try:  # a penalty on the weights in loss_fn breaks symmetries that the model has
         losses = [lambda twin: loss_fn(twin, precise_few)]
-        return found(model, call, as_trained=True, losses=losses).families
+        return find_symmetries(model, call, as_trained=True, losses=losses).families
     except (RuntimeError, TypeError):  # loss_fn holds tensors of its own precision
-        return found(model, call, as_trained=True).families
+        return find_symmetries(model, call, as_trained=True).families

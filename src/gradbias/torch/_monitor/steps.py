@@ -14,7 +14,7 @@ from .._find.family import Family
 from .._measure.undisturbed import Named, precise
 
 
-class Split(NamedTuple):
+class ChargeSplit(NamedTuple):
     """The change of the charges of one family in one step, or summed over steps; (units,) each.
 
     Attributes:
@@ -32,9 +32,11 @@ class Split(NamedTuple):
         """ΔC."""
         return self.decay + self.first_order + self.step2
 
-    def plus(self, other: "Split | None") -> "Split":
+    def plus(self, other: "ChargeSplit | None") -> "ChargeSplit":
         """The sum of two."""
-        return self if other is None else Split(*(a + b for a, b in zip(self, other, strict=True)))
+        if other is None:
+            return self
+        return ChargeSplit(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def decays_directly(optimizer: Optimizer, group: Mapping[str, Any]) -> bool:
@@ -52,9 +54,11 @@ class Steps:
     """
 
     def __init__(self, optimizer: Optimizer, params: Named, families: Sequence[Family]):
-        self._optimizer, self._params, self._families = optimizer, params, tuple(families)
+        self._optimizer = optimizer
+        self._params = params
+        self._families = tuple(families)
         self._before: Named = {}
-        self._decay: dict[str, Any] = {}
+        self._decay: dict[str, float | torch.Tensor] = {}
 
     def before(self) -> None:
         """Remember θ, and lr·wd of this step."""
@@ -62,12 +66,12 @@ class Steps:
         groups = group_of(self._optimizer, self._params)
         self._decay = {name: self._rate(group) for name, group in groups.items()}
 
-    def _rate(self, group: Mapping[str, Any] | None) -> Any:
+    def _rate(self, group: Mapping[str, Any] | None) -> float | torch.Tensor:
         if group is None or not decays_directly(self._optimizer, group):
             return 0.0
         return group["lr"] * group.get("weight_decay", 0.0)
 
-    def after(self) -> dict[str, Split]:
+    def after(self) -> dict[str, ChargeSplit]:
         """The split of the step, by family name; nothing before the first `before`."""
         if not self._before:
             return {}
@@ -75,12 +79,12 @@ class Steps:
         moved = {name: precise(self._params[name].detach()) - t for name, t in theta.items()}
         shrunk = {name: -self._decay[name] * t for name, t in theta.items()}
         self._before = {}
-        found = {}
+        splits = {}
         for family in self._families:
             decay = 2 * family.form(theta, shrunk)
             first = 2 * family.form(theta, moved) - decay
-            found[family.name] = Split(decay, first, family.form(moved, moved))
-        return found
+            splits[family.name] = ChargeSplit(decay, first, family.form(moved, moved))
+        return splits
 
 
 def group_of(optimizer: Optimizer, params: Named) -> dict[str, dict[str, Any] | None]:

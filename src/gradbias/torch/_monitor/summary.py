@@ -17,7 +17,8 @@ def summary(monitor: "Monitor") -> str:
 def _table(monitor: "Monitor") -> str:
     if not monitor.history:
         return "gradbias: nothing was measured."
-    (first, start), (last, now) = monitor.history[0], monitor.history[-1]
+    first, start = monitor.history[0]
+    last, now = monitor.history[-1]
     rows = [f"{'':<20}{f'step {first}':>14}{f'step {last}':>14}"]
     rows += [f"{n:<20}{start.get(n, math.nan):>14.4g}{v:>14.4g}" for n, v in now.items()]
     return "\n".join(rows)
@@ -27,30 +28,31 @@ def sentences(monitor: "Monitor") -> list[str]:
     """What the numbers mean, at most four sentences."""
     if not monitor.history:
         return []
-    now, said = monitor.latest, []
+    now = monitor.latest
+    lines = []
     first = now.get("first_order_share", math.nan)
     if not math.isnan(first):
-        said.append(_why(monitor, first))
+        lines.append(_why(monitor, first))
     explained = now.get("drift_explained", math.nan)
     if explained > 0:
-        said.append(
+        lines.append(
             f"Gradient noise and weight decay explain {explained:.0%} of how the imbalances moved."
         )
     elif explained <= 0:
-        said.append(
+        lines.append(
             "Gradient noise on the probe does not explain how the imbalances moved: the probe may "
             "not be like the training data, or measurements were too far apart."
         )
     elif isinstance(monitor.optimizer, SGD) and monitor.drift.batch_size is None:
-        said.append("Pass batch_size to compare the imbalances with what gradient noise predicts.")
+        lines.append("Pass batch_size to compare the imbalances with what gradient noise predicts.")
     if now["lr_over_limit"] > 1:
-        said.append(
+        lines.append(
             f"The learning rate is {now['lr_over_limit']:.1f} times 2/sharpness: plain gradient "
             "descent would be unstable here."
         )
     if now["dead_units"]:
-        said.append(f"{now['dead_units']:.0f} units are dead and left out.")
-    return said
+        lines.append(f"{now['dead_units']:.0f} units are dead and left out.")
+    return lines
 
 
 def _why(monitor: "Monitor", first: float) -> str:

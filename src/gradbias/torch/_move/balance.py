@@ -1,30 +1,30 @@
 """Balance: equal norms in and out of every unit, without changing what the model computes."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from .._find.examples import captured, example
 from .._find.family import Family
-from .._find.parameters import call_arguments
-from .._find.symmetries import found
-from .._measure.batches import LossFn
-from .._measure.unwrap import unwrap_model
-from .jump import Jump, leap, state
-from .solve import Swept, swept
+from .._find.parameters import Call, call_arguments
+from .._find.symmetries import find_symmetries
+from .._measure.batches import B, LossFn
+from .._measure.unwrap import OptimizerWrapper, unwrap_model
+from .jump import ModelJump, leap, snapshot
+from .solve import BalancePoint, balance_point
 
 
 def balance(
     model: nn.Module,
-    example_input: Any = None,
+    example_input: object = None,
     *,
-    optimizer: Any = None,
+    optimizer: Optimizer | OptimizerWrapper | None = None,
     families: Sequence[Family] | None = None,
-    loss_fn: LossFn | None = None,
-    batch: Any = None,
-) -> Jump:
+    loss_fn: LossFn[B] | None = None,
+    batch: B | None = None,
+) -> ModelJump:
     """Give every unit equal norms in and out: the smallest weights that compute the same function.
 
     Needs no data. It is the first thing to try at a mis-scaled start: sharpness that comes from
@@ -55,7 +55,7 @@ def balance(
     else:
         call = example(plain)
     chosen, skipped = movable(plain, call, families)
-    solved = swept(chosen, positions(plain))
+    solved = balance_point(chosen, positions(plain))
     return jumped(plain, call, chosen, skipped, solved, optimizer, loss_fn, batch)
 
 
@@ -65,12 +65,13 @@ def positions(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def movable(
-    model: nn.Module, call: Any, families: Sequence[Family] | None
+    model: nn.Module, call: Call, families: Sequence[Family] | None
 ) -> tuple[list[Family], dict[str, str]]:
     """The families that can be moved, and why the others cannot."""
     if families is None:  # with running statistics: what holds then holds in training too
-        families = found(model, call, as_trained=False).families
-    chosen, skipped = [], {}
+        families = find_symmetries(model, call, as_trained=False).families
+    chosen = []
+    skipped = {}
     for family in families:
         if not isinstance(family, Family):
             raise ValueError(
@@ -88,17 +89,17 @@ def movable(
 
 def jumped(
     model: nn.Module,
-    call: Any,
+    call: Call,
     chosen: Sequence[Family],
     skipped: dict[str, str],
-    solved: Swept,
-    optimizer: Any,
-    loss_fn: LossFn | None,
-    batch: Any,
-) -> Jump:
+    solved: BalancePoint,
+    optimizer: Optimizer | OptimizerWrapper | None,
+    loss_fn: LossFn[B] | None,
+    batch: B | None,
+) -> ModelJump:
     """Do it, and measure before and after."""
-    before = state(model, chosen, loss_fn, batch)
+    before = snapshot(model, chosen, loss_fn, batch)
     change, undo = leap(model, call, chosen, solved, optimizer)
-    after = state(model, chosen, loss_fn, batch)
+    after = snapshot(model, chosen, loss_fn, batch)
     lam = {move.family.name: move.lam.numpy() for move in solved.moves}
-    return Jump(lam, before, after, change, skipped, solved.sweeps, solved.left, undo)
+    return ModelJump(lam, before, after, change, skipped, solved.sweeps, solved.left, undo)

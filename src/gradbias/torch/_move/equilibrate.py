@@ -1,34 +1,34 @@
 """Equilibrate: equal gradient noise in and out of every unit, where SGD would drift to."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from torch import nn
+from torch.optim import Optimizer
 
 from ...numerics import checks
 from .._find.examples import captured
 from .._find.family import Family
-from .._measure.batches import LossFn, on_device
+from .._measure.batches import B, LossFn, on_device
 from .._measure.repeatable import check_repeatable
 from .._measure.undisturbed import undisturbed
-from .._measure.unwrap import unwrap_model
+from .._measure.unwrap import OptimizerWrapper, unwrap_model
 from .._measure.variances import taken, variances
 from .balance import jumped, movable, positions
-from .jump import Jump
-from .solve import swept
+from .jump import ModelJump
+from .solve import balance_point
 
 
 def equilibrate(
     model: nn.Module,
-    loss_fn: LossFn,
-    loader: Any,
+    loss_fn: LossFn[B],
+    loader: B | Iterable[B],
     *,
-    optimizer: Any = None,
+    optimizer: Optimizer | OptimizerWrapper | None = None,
     families: Sequence[Family] | None = None,
     kappa: float = 1.0,
     gamma: float = 0.0,
     batches: int = 8,
-) -> Jump:
+) -> ModelJump:
     r"""Jump to the noise equilibrium: equal gradient noise in and out of every unit.
 
     SGD slowly drifts to the point of a symmetry's orbit with the least
@@ -57,7 +57,8 @@ def equilibrate(
         What changed, with `.undo()`. Noise and sharpness are those of the first batch.
     """
     plain = unwrap_model(model).model
-    kappa, gamma = checks.number("kappa", kappa, above=0), checks.number("gamma", gamma, at_least=0)
+    kappa = checks.number("kappa", kappa, above=0)
+    gamma = checks.number("gamma", gamma, at_least=0)
     checks.integer("batches", batches, at_least=1)
     first = next(taken(loader, 1), None)
     if first is None:
@@ -69,7 +70,7 @@ def equilibrate(
         check_repeatable(plain, loss_fn, first)
         noise = variances(plain, loss_fn, loader, batches)
     params = positions(plain)
-    solved = swept(
+    solved = balance_point(
         chosen, params, {n: noise[n] for f in chosen for n in f.parameters}, kappa, gamma
     )
     return jumped(plain, call, chosen, skipped, solved, optimizer, loss_fn, first)

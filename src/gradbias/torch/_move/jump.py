@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,21 +9,21 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .._find.family import Family
-from .._find.parameters import outputs
-from .._measure.batches import LossFn
-from .._measure.curvature import Sharpness, sharpness
-from .._measure.noise import Noise, gradient_noise
+from .._find.parameters import Call, outputs
+from .._measure.batches import B, LossFn
+from .._measure.curvature import TopEigenpair, sharpness
+from .._measure.noise import GradientNoise, gradient_noise
 from .._measure.undisturbed import Named, undisturbed
-from .._measure.unwrap import unwrap_optimizer
+from .._measure.unwrap import OptimizerWrapper, unwrap_optimizer
 from .moves import Move, known_states, move_all, move_optimizer
-from .solve import Swept
+from .solve import BalancePoint
 
 # The largest change of outputs, relative to the largest output, that is rounding.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class State:
+class Snapshot:
     """What was measured at one point.
 
     Attributes:
@@ -36,12 +35,12 @@ class State:
 
     ratio: dict[str, np.ndarray]
     norm: float
-    noise: dict[str, Noise]
-    sharpness: Sharpness | None
+    noise: dict[str, GradientNoise]
+    sharpness: TopEigenpair | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Jump:
+class ModelJump:
     """What a jump did. The function of the model is what it was; `undo()` takes the way back.
 
     Convention: κ = lr/S, C = θᵀAθ, objective L + γ‖θ‖² (weight decay 2γ of torch's SGD).
@@ -57,8 +56,8 @@ class Jump:
     """
 
     lam: dict[str, np.ndarray]
-    before: State
-    after: State
+    before: Snapshot
+    after: Snapshot
     difference: float
     skipped: dict[str, str]
     sweeps: int
@@ -73,7 +72,8 @@ class Jump:
         lines = [_change(name, self.before, self.after) for name in self.lam]
         lines += [f"{name}: not moved, {why}" for name, why in self.skipped.items()]
         if self.before.sharpness and self.after.sharpness:
-            one, two = self.before.sharpness, self.after.sharpness
+            one = self.before.sharpness
+            two = self.after.sharpness
             lines.append(
                 f"sharpness {one.value:.4g} -> {two.value:.4g}, "
                 f"largest stable lr {one.lr:.3g} -> {two.lr:.3g}"
@@ -82,10 +82,10 @@ class Jump:
         return "\n".join(lines)
 
 
-def _change(name: str, before: State, after: State) -> str:
+def _change(name: str, before: Snapshot, after: Snapshot) -> str:
     line = f"{name}: in/out norm {span(before.ratio[name])} -> {span(after.ratio[name])}"
     if name in before.noise and name in after.noise:
-        one, two = (state.noise[name].ratio for state in (before, after))
+        one, two = (point.noise[name].ratio for point in (before, after))
         line += f", noise in/out {span(one)} -> {span(two)}"
     return line
 
@@ -95,7 +95,8 @@ def span(values: np.ndarray) -> str:
     known = values[np.isfinite(values)]
     if not len(known):
         return "–"
-    low, high = f"{known.min():.2g}", f"{known.max():.2g}"
+    low = f"{known.min():.2g}"
+    high = f"{known.max():.2g}"
     return low if low == high else f"{low}…{high}"
 
 
@@ -104,7 +105,8 @@ class Undo:
 
     def __init__(self, model: nn.Module, optimizer: Optimizer | None, moves: list[Move]):
         self.named: Named = dict(model.named_parameters())
-        self.optimizer, self.moves = optimizer, moves
+        self.optimizer = optimizer
+        self.moves = moves
         names = {name for move in moves for name in move.family.parameters}
         self.before = {name: self.named[name].detach().clone() for name in names}
         self.after: Named = {}
@@ -132,10 +134,10 @@ class Undo:
 
 def leap(
     model: nn.Module,
-    call: Any,
+    call: Call,
     families: Sequence[Family],
-    solved: Swept,
-    optimizer: Any,
+    solved: BalancePoint,
+    optimizer: Optimizer | OptimizerWrapper | None,
 ) -> tuple[float, "Undo"]:
     """Write the new parameters; refuse, with everything as it was, where outputs change."""
     inner = None if optimizer is None else unwrap_optimizer(optimizer)
@@ -165,7 +167,7 @@ def leap(
     return change, undo
 
 
-def _outputs(model: nn.Module, call: Any) -> list[Tensor]:
+def _outputs(model: nn.Module, call: Call) -> list[Tensor]:
     with undisturbed(model), torch.no_grad():
         return [t.detach().double().clone() for t in outputs(model(*call[0], **call[1]))]
 
@@ -176,13 +178,13 @@ def _difference(first: list[Tensor], second: list[Tensor]) -> float:
     return max(off, default=0.0) / (max(size, default=0.0) or 1.0)
 
 
-def state(
+def snapshot(
     model: nn.Module,
     families: Sequence[Family],
-    loss_fn: LossFn | None,
-    batch: Any,
-    peak: Sharpness | None = None,
-) -> State:
+    loss_fn: LossFn[B] | None,
+    batch: B | None,
+    peak: TopEigenpair | None = None,
+) -> Snapshot:
     """Norms, and noise and sharpness (unless it is known) where there are data."""
     params = {name: p.detach().double() for name, p in model.named_parameters()}
     ratio = {}
@@ -192,7 +194,7 @@ def state(
     names = {name for family in families for name in family.parameters}
     norm = float(sum(params[name].square().sum() for name in names))
     if loss_fn is None or batch is None:
-        return State(ratio, norm, {}, None)
+        return Snapshot(ratio, norm, {}, None)
     with undisturbed(model):
         noise = gradient_noise(model, loss_fn, batch, families) if families else {}
-        return State(ratio, norm, noise, peak or sharpness(model, loss_fn, batch))
+        return Snapshot(ratio, norm, noise, peak or sharpness(model, loss_fn, batch))

@@ -47,10 +47,12 @@ class Move:
             return {name: values[name] for name in self.family.parameters}
         if self.turn is None:
             return self.family.move(values, power * self.lam)
-        there, back = self.turn, torch.linalg.inv(self.turn).mT
+        there = self.turn
+        back = torch.linalg.inv(self.turn).mT
         into, out = (there, back) if power > 0 else (back, there)
         if abs(power) == 2:  # of entries that are not correlated
-            into, out = into.square(), out.square()
+            into = into.square()
+            out = out.square()
         return mixed(self.family, values, into, out)
 
     def then(self, other: "Move") -> "Move":

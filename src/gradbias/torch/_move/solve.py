@@ -1,13 +1,15 @@
-"""How far to move: every family to its own balance, one after the other until nothing moves."""
+"""How far to move: sweeps over the families, and Newton's method for all of them at once."""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 
+from ...numerics.balance_roots import LARGEST, orbit_balance
 from ...numerics.psd import power, rank, riccati
 from ...theory.symmetry import fixed_points
 from .._find.family import Family
@@ -15,12 +17,14 @@ from .._find.pairs import sides
 from .._measure.undisturbed import Named
 from .moves import Move
 
-SWEEPS = 1000  # deep chains need about the square of their depth
+SWEEPS = 1000  # pairs alone, in deep chains, need about the square of their depth
 CLOSE = 1e-10  # the largest λ of a sweep after which it ends
+FEW = 3  # sweeps before it is asked whether they are slow: the first ones always move far
+TERMS = 4_000_000  # entries of parameters, above which sweeps go on alone
 
 
-class Swept(NamedTuple):
-    """Where the sweeps ended.
+class BalancePoint(NamedTuple):
+    """The balance of all families.
 
     Attributes:
         params: the new parameters.
@@ -35,14 +39,33 @@ class Swept(NamedTuple):
     left: float
 
 
-def swept(
+class _Path:
+    """Where the families have been moved so far."""
+
+    def __init__(self, families: Sequence[Family], params: Named, noise: Named | None):
+        self.params = dict(params)
+        self.noise = None if noise is None else dict(noise)
+        self.moves = {f.name: Move(f, torch.zeros(f.units, dtype=torch.float64)) for f in families}
+
+    def follow(self, move: Move) -> None:
+        self.params |= move.apply(self.params)
+        if self.noise is not None:
+            self.noise |= move.apply(self.noise, -2)
+        self.moves[move.family.name] = self.moves[move.family.name].then(move)
+
+
+def balance_point(
     families: Sequence[Family],
     params: Named,
     noise: Named | None = None,
     kappa: float = 0.0,
     gamma: float = 0.25,
-) -> Swept:
+) -> BalancePoint:
     """The least κ Tr Σ + 4γ‖θ‖² that the families can reach; a convex problem.
+
+    Families are balanced one after the other until nothing moves. Where that is slow, as in deep
+    chains, those that are diagonal are solved together by Newton's method, which ends the chain
+    at once; pairs, which are balanced by matrices, are not.
 
     Convention: κ = lr/S, objective L + γ‖θ‖². Without noise it is the least ‖θ‖².
 
@@ -53,21 +76,94 @@ def swept(
         kappa: lr/S.
         gamma: γ.
     """
-    params, noise = dict(params), None if noise is None else dict(noise)
-    total = {f.name: Move(f, torch.zeros(f.units, dtype=torch.float64)) for f in families}
-    left, count = math.inf, 0
+    path = _Path(families, params, noise)
+    left = math.inf
+    count = 0
+    together = False
     while left > CLOSE and count < SWEEPS:
-        left, count = 0.0, count + 1
-        for family in families:
-            move, size = _step(family, params, noise, kappa, gamma)
-            if size == 0:
-                continue
-            left = max(left, size)
-            params |= move.apply(params)
-            if noise is not None:
-                noise |= move.apply(noise, -2)
-            total[family.name] = total[family.name].then(move)
-    return Swept(params, list(total.values()), count, left)
+        before = left
+        left, moving = _sweep(families, path, kappa, gamma)
+        count = count + 1
+        if not together and count >= FEW and left > max(CLOSE, before / 2):
+            together = True
+            _solve_together(moving, path, kappa, gamma)
+    return BalancePoint(path.params, list(path.moves.values()), count, left)
+
+
+def _sweep(
+    families: Sequence[Family], path: _Path, kappa: float, gamma: float
+) -> tuple[float, list[Family]]:
+    """Move one family after the other: the largest λ, and which diagonal ones were not at rest."""
+    largest = 0.0
+    moving = []
+    for family in families:
+        move, size = _step(family, path.params, path.noise, kappa, gamma)
+        if size == 0:
+            continue
+        largest = max(largest, size)
+        path.follow(move)
+        if size > CLOSE and move.turn is None:
+            moving.append(family)
+    return largest, moving
+
+
+def _solve_together(families: Sequence[Family], path: _Path, kappa: float, gamma: float) -> None:
+    """Move diagonal families to their joint balance, if they are not too large and have one."""
+    axes = _axes(families)
+    sizes = {name: tuple(path.params[name].shape[d] for d in dims) for name, dims in axes.items()}
+    units = [family.units for family in families]
+    if not 0 < sum(units) <= LARGEST or sum(map(math.prod, sizes.values())) > TERMS:
+        return
+    decay = [_log_sums(path.params[n].abs().log() * 2, dims) for n, dims in axes.items()]
+    noise = [np.full_like(logs, -np.inf) for logs in decay]
+    if path.noise is not None:
+        noise = [_log_sums(path.noise[n].log(), dims) for n, dims in axes.items()]
+    with np.errstate(divide="ignore"):
+        logs = [np.log(kappa) + np.concatenate(noise), np.log(4 * gamma) + np.concatenate(decay)]
+    solved = orbit_balance(_generators(families, axes, sizes), *logs)
+    if solved.reached:
+        for family, lam in zip(families, np.split(solved.x, np.cumsum(units)[:-1]), strict=True):
+            path.follow(Move(family, torch.from_numpy(lam)))
+
+
+def _axes(families: Sequence[Family]) -> dict[str, tuple[int, ...]]:
+    """The axes of every parameter along which units vary; entries along the others move alike."""
+    axes: dict[str, set[int]] = {}
+    for part in (part for family in families for part in family.parts):
+        axes.setdefault(part.parameter, set()).update(part.dims)
+    return {name: tuple(sorted(dims)) for name, dims in axes.items()}
+
+
+def _log_sums(logs: Tensor, kept: tuple[int, ...]) -> np.ndarray:
+    """The logarithms of sums of exponentials over all axes but some, flat."""
+    others = [d for d in range(logs.ndim) if d not in kept]
+    summed = torch.logsumexp(logs, others) if others else logs
+    return summed.reshape(-1).cpu().numpy()
+
+
+def _generators(
+    families: Sequence[Family],
+    axes: dict[str, tuple[int, ...]],
+    sizes: dict[str, tuple[int, ...]],
+) -> scipy.sparse.csc_array:
+    """(entries, units): the eigenvalues of all units' generators, parameter after parameter."""
+    counts = [math.prod(size) for size in sizes.values()]
+    start = dict(zip(sizes, np.cumsum([0, *counts[:-1]]).tolist(), strict=True))
+    pieces = []
+    first = 0
+    for family in families:
+        for part in family.parts:
+            size = sizes[part.parameter]
+            along = [
+                n if d in part.dims else 1 for d, n in zip(axes[part.parameter], size, strict=True)
+            ]
+            unit = np.broadcast_to(part.unit.numpy().reshape(along), size).reshape(-1)
+            rows = np.flatnonzero(unit >= 0)
+            values = np.full(len(rows), part.mu)
+            pieces.append((values, start[part.parameter] + rows, first + unit[rows]))
+        first += family.units
+    mu, rows, columns = (np.concatenate(side) for side in zip(*pieces, strict=True))
+    return scipy.sparse.csc_array((mu, (rows, columns)), shape=(sum(counts), first))
 
 
 def _step(
@@ -107,17 +203,18 @@ def lam_star(
 
 def _sizes(family: Family, params: Named, mu: np.ndarray) -> np.ndarray:
     """The largest entry with each eigenvalue; 1 where all are zero."""
-    found = []
+    sizes = []
     for m in mu:
-        own = [params[part.parameter] for part in family.parts if part.mu == m]
-        found.append(max((float(t.abs().max()) for t in own if t.numel()), default=0.0) or 1.0)
-    return np.array(found)
+        values = [params[part.parameter] for part in family.parts if part.mu == m]
+        sizes.append(max((float(t.abs().max()) for t in values if t.numel()), default=0.0) or 1.0)
+    return np.array(sizes)
 
 
 def _meeting(mu: np.ndarray, sizes: np.ndarray) -> float:
     """The λ at which the largest entries of both sides are equal."""
     up, down = (np.flatnonzero(side) for side in (mu > 0, mu < 0))
-    i, j = up[np.argmax(sizes[up])], down[np.argmax(sizes[down])]
+    i = up[np.argmax(sizes[up])]
+    j = down[np.argmax(sizes[down])]
     return float((np.log(sizes[j]) - np.log(sizes[i])) / (mu[i] - mu[j]))
 
 
@@ -141,11 +238,11 @@ def _turn(family: Family, params: Named) -> Tensor | None:
 
     None where a side does not fill its block: the balance is then only a limit.
     """
-    found = sides(family, params)
-    if found is None:
+    blocks = sides(family, params)
+    if blocks is None:
         return None
     turns = []
-    for into, out in zip(*(side.cpu().numpy() for side in found), strict=True):
+    for into, out in zip(*(side.cpu().numpy() for side in blocks), strict=True):
         scale = [float(np.abs(side).max()) for side in (into, out)]
         if min(scale) == 0 or not np.isfinite(scale).all():
             return None
