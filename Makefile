@@ -13,20 +13,25 @@ TOGETHER := -n 2 --dist loadfile
 SECONDS := 60
 SEED :=
 
-.PHONY: help verify test test-torch fuzz bench docs readme lint fix clean
+.PHONY: help verify verify-all test test-torch fuzz bench docs readme lint fix clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-verify: .venv/installed  ## install, try every theorem, draw the main figures, write out/report.html
+verify: .venv/installed  ## install, try every theorem that is not slow, draw the main figures, write out/report.html
 	$(SETTINGS) $(BIN)/gradbias report --fresh --out out/report.html
+
+verify-all: .venv/installed  ## every theorem, slow ones too, and the power of each, into out/ and its report
+	$(SETTINGS) $(BIN)/gradbias verify --all --json out/verify.json
+	$(SETTINGS) $(BIN)/gradbias verify --all --mutate --out out/power.json
+	$(SETTINGS) $(BIN)/gradbias report --out out/report.html
 
 test: lint  ## lint, types and the quick tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"
 	$(SETTINGS) JAX_ENABLE_X64=1 $(BIN)/pytest -q $(TOGETHER) -m smoke
 
 test-torch: .venv/installed-dev .venv/installed-bench  ## the tests of gradbias.torch; installs PyTorch for itself
-	$(BIN)/basedpyright src/gradbias/torch
+	$(BIN)/basedpyright --project tests/torch_models
 	$(SETTINGS) $(BIN)/pytest -q $(TOGETHER) -m "not slow" tests/torch_models
 
 fuzz: .venv/installed-dev  ## random setups against NumPy and damaged stores, SECONDS=300 or SEED=descent:17
@@ -39,7 +44,7 @@ docs: .venv/installed-docs  ## build the pages into docs/build, with the main fi
 	$(SETTINGS) $(BIN)/gradbias figures --out out/figures
 	$(SETTINGS) $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/build
 
-readme: verify bench  ## verify and bench, then put their numbers and the pictures into README.md
+readme: verify-all bench  ## verify-all and bench, then put their numbers and the pictures into README.md
 	$(SETTINGS) $(BIN)/python docs/readme_numbers.py
 
 lint: .venv/installed-dev  ## lint and types alone

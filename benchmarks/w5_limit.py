@@ -26,7 +26,7 @@ def setup(seed: int = 0, steps: int = STEPS) -> gb.Setup:
 
 def exact() -> np.ndarray:
     """θ at T, by shrinking the start and one dual problem."""
-    u, v = diagonal.limiting_flow(problem(), np.ones(100), np.ones(100), T, 1.0)
+    u, v = diagonal.limiting_flow(problem(), {"u": np.ones(100), "v": np.ones(100)}, T, 1.0)
     return u**2 - v**2
 
 

@@ -1,11 +1,13 @@
 """Bring the README's pictures and numbers up to date: `make readme`.
 
-Numbers come from out/verify.json and out/bench.json, which `make verify` and `make bench` write.
+Numbers come from out/verify.json and out/power.json, which `make verify-all` writes, and from
+out/bench.json of `make bench`.
 A text between `<!-- NAME -->` and `<!-- end -->` is replaced.
 """
 
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -32,12 +34,18 @@ def verdicts() -> str:
     rows = json.loads((OUT / "verify.json").read_text(encoding="utf-8"))["rows"]
     words = [row["verdict"] for row in rows]
     theorems = len({row["theorem"] for row in rows})
-    bad = sum(word in ("refuted", "does not break", "not shown") for word in words)
+    bad = sum(word in ("refuted", "does not break", "not shown", "error") for word in words)
+    broken = [row["what"].split()[0] for row in rows if row["verdict"] == "breaks"]
+    power = json.loads((OUT / "power.json").read_text(encoding="utf-8"))
+    equalities = [p["power"] for p in power["powers"] if p["kind"] == "equality" and p["power"]]
     return (
-        f"The last `make verify`: {theorems} theorems on fresh random instances, "
-        f"{words.count('holds')} instances hold, {words.count('breaks')} controls break as they "
-        f"must, {words.count('shown')} errata are shown by numbers, {bad} rows speak against a "
-        f"theorem, {words.count('inconclusive')} are inconclusive."
+        f"The last `make verify-all`: {theorems} theorems on fresh random instances, "
+        f"{words.count('holds')} instances hold, {broken.count('control')} broken hypotheses and "
+        f"{broken.count('wrong')} wrong formulas are seen to fail, {words.count('shown')} errata "
+        f"are shown by numbers, {bad} rows speak against a theorem, {words.count('inconclusive')} "
+        f"are inconclusive. Half of the {len(equalities)} equalities would notice a prediction "
+        f"that is {statistics.median(equalities):.0e} off; {len(power['blunt'])} quantities let "
+        "3 % pass."
     )
 
 

@@ -26,7 +26,7 @@ def error(theta):
 # Without noise: where gradient flow ends, and the least ℓ1 norm.
 
 # %%
-plain = gb.theory.diagonal_limit(problem, start["u"], start["v"])
+plain = gb.theory.diagonal_limit(problem, start)
 print(f"gradient flow         {error(plain.theta):.3f}")
 print(f"weighted l1 (LP)      {error(gb.theory.diagonal.weighted_l1(problem)):.3f}")
 
@@ -34,7 +34,7 @@ print(f"weighted l1 (LP)      {error(gb.theory.diagonal.weighted_l1(problem)):.3
 # With noise, in the limit of small steps: integrated in milliseconds.
 
 # %%
-u, v = gb.theory.diagonal.limiting_flow(problem, start["u"], start["v"], [0, 1, 2, T], DELTA**2)
+u, v = gb.theory.diagonal.limiting_flow(problem, start, [0, 1, 2, T], DELTA**2)
 for t, ut, vt in zip([0, 1, 2, T], u, v, strict=True):
     print(f"limiting flow, t = {t:<4} {error(ut**2 - vt**2):.3f}")
 

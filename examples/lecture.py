@@ -23,8 +23,8 @@ def ends(scale: float, depth: float, alpha: float, noise_time: float) -> dict[st
         noise_time: t = steps·lr² of label noise on the diagonal net.
     """
     u = v = np.full(2, alpha)
-    told = gb.theory.diagonal_limit(PROBLEM, u, v)
-    moved = gb.theory.diagonal.limiting_flow(PROBLEM, u, v, [noise_time], 1.0)
+    told = gb.theory.diagonal_limit(PROBLEM, {"u": u, "v": v})
+    moved = gb.theory.diagonal.limiting_flow(PROBLEM, {"u": u, "v": v}, [noise_time], 1.0)
     return {
         "linear": np.ravel(gb.theory.balanced_limit(PROBLEM, scale * DIRECTION, 1).theta),
         "deep": np.ravel(gb.theory.balanced_limit(PROBLEM, scale * DIRECTION, round(depth)).theta),

@@ -43,7 +43,7 @@ def start(arm, key, scaled=False):
     xavier, kaiming = gb.init.xavier(NET, key=key), gb.init.kaiming(NET, key=key, gain=1.0)
     params = xavier if scaled else kaiming
     if arm == "jump":
-        return symmetry.equilibrate(loss, params, samples(key), NET.symmetries()).params
+        return symmetry.equilibrate(params, NET.symmetries(), loss, samples(key)).params
     if arm == "balance":
         return symmetry.balance(params, NET.symmetries()).params
     return params

@@ -29,6 +29,8 @@ for scale in (0.001, 0.01, 0.1, 1.0, 10.0):
 # %%
 print("\ndiagonal net, u = v = alpha: l1 norm, entries above 1 % of the largest")
 for alpha in (0.001, 0.01, 0.1, 1.0):
-    theta = gb.theory.diagonal_limit(problem, np.full(60, alpha), np.full(60, alpha)).theta
+    theta = gb.theory.diagonal_limit(
+        problem, {"u": np.full(60, alpha), "v": np.full(60, alpha)}
+    ).theta
     size = np.abs(theta)
     print(f"{alpha:<8g}{size.sum():10.4f}{np.sum(size > 0.01 * size.max()):8d}")

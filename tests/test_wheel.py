@@ -1,5 +1,6 @@
 """The wheel as users get it: built, installed without extras into an empty environment, used."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+KNOWN_TYPES = 0.95  # of what the package shows; raise it when a change makes it larger
 
 SAVE_AND_LOAD = """
 import numpy as np
@@ -84,6 +86,15 @@ def test_the_command_is_installed(empty_environment, tmp_path):
 
 
 @pytest.mark.wheel
+def test_it_cites_itself_with_its_version(empty_environment, tmp_path):
+    code = "import gradbias as gb; print(gb.__version__); print(gb.cite())"
+    version, first, *_ = command(
+        empty_environment / "python", "-c", code, cwd=tmp_path
+    ).splitlines()
+    assert version.startswith("0.") and first == "@software{gradbias,"
+
+
+@pytest.mark.wheel
 def test_types_travel_with_the_wheel_and_torch_does_not(empty_environment, tmp_path):
     shown = command(
         *(empty_environment / "python", "-c"),
@@ -91,5 +102,25 @@ def test_types_travel_with_the_wheel_and_torch_does_not(empty_environment, tmp_p
         "print(*(d.name for d in m.distributions()), sep='\\n')",
         cwd=tmp_path,
     ).splitlines()
-    assert {"gradbias/py.typed", "gradbias/__init__.pyi"} <= set(shown)
+    assert {"gradbias/py.typed", "gradbias/__init__.pyi", "gradbias/CITATION.cff"} <= set(shown)
     assert "torch" not in shown
+
+
+@pytest.mark.wheel
+def test_what_is_public_has_types(empty_environment, tmp_path):
+    """As the type checker of somebody who installed the wheel sees it, PyTorch not being there."""
+    path = os.pathsep.join([str(empty_environment), os.environ["PATH"]])
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "basedpyright", "--verifytypes", "gradbias"),
+            *("--ignoreexternal", "--outputjson"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "VIRTUAL_ENV": str(empty_environment.parent)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    found = json.loads(done.stdout)["typeCompleteness"]
+    unknown = [s["name"] for s in found["symbols"] if s["isExported"] and not s["isTypeKnown"]]
+    assert found["exportedSymbolCounts"]["withKnownType"] > 500
+    assert found["completenessScore"] >= KNOWN_TYPES, unknown

@@ -10,7 +10,7 @@ import pytest
 
 import gradbias as gb
 from gradbias._engine import single_kernel
-from gradbias._engine.single_kernel import _suits, in_one_kernel
+from gradbias._engine.single_kernel import TRIED, _suits, compiled_steps
 
 NETS = {
     "deep": gb.Deep([6, 5, 4, 1]),
@@ -30,14 +30,8 @@ MOVES = {
 
 @pytest.fixture
 def one_by_one(monkeypatch):
-    """Turns it off, and forgets the programs that were compiled."""
-
-    def off():
-        monkeypatch.setattr(single_kernel, "TRIED", None)
-        jax.clear_caches()
-
-    yield off
-    jax.clear_caches()
+    """Turns it off."""
+    return lambda: monkeypatch.setenv(single_kernel.SWITCH, "0")
 
 
 def setup(net, moves):
@@ -50,6 +44,34 @@ def equal_up_to_rounding(one, other):
     """In digits of the largest entry: those that pass through zero have no digits of their own."""
     one, other = np.asarray(one), np.asarray(other)
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-14 * np.abs(other).max())
+
+
+def test_this_jax_was_tried():
+    """A newer one runs the slow road until somebody looks.
+
+    To do that: add it to `TRIED`, run this file with `-m "slow or not slow"`, and keep it if all
+    passes.
+    """
+    assert jax.__version_info__[:2] <= max(TRIED), f"jax {jax.__version__} is not in TRIED"
+
+
+def test_the_switch_turns_it_off_at_once(monkeypatch, one_by_one):
+    """The same process, the same setup, and the same numbers."""
+    told = []
+    tell = single_kernel.set_xla_metadata
+
+    def noted(value, **options):
+        told.append(options)
+        return tell(value, **options)
+
+    monkeypatch.setattr(single_kernel, "set_xla_metadata", noted)
+    jax.clear_caches()
+    whole = gb.simulate(setup(NETS["deep"], MOVES["labels"])).data["theta"]
+    assert bool(told) == (jax.__version_info__[:2] in TRIED)
+    told.clear()
+    one_by_one()
+    equal_up_to_rounding(whole, gb.simulate(setup(NETS["deep"], MOVES["labels"])).data["theta"])
+    assert not told
 
 
 @pytest.mark.one_in(3)
@@ -134,8 +156,11 @@ def test_what_the_compiler_cannot_do_is_left_to_many_kernels(case):
 
 
 def test_the_compiler_is_told():
-    def advance(x, W, steps):
-        return in_one_kernel(lambda: jax.lax.fori_loop(0, steps, lambda _, x: x - W @ x, x))
+    def advance(x, W, count):
+        def steps():
+            return jax.lax.fori_loop(0, count, lambda _, x: x - W @ x, x)
+
+        return compiled_steps(steps, allowed=True).call()
 
     lowered = jax.jit(advance).lower(jnp.ones(50), jnp.ones((50, 50)), 3)
     assert 'xla_cpu_small_call = "true"' in lowered.as_text()

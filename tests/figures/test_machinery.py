@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from gradbias import figures
-from gradbias.figures import Figure, Seen
+from gradbias.figures import Check, Figure
 
 CALLS = []
 
@@ -22,7 +22,10 @@ def draw(canvas, data, s):
 
 
 def seen(data, s):
-    return [Seen("slope", float(data["y"][1]), 1.0, 3.0), Seen("length", float(len(data["x"])), 2)]
+    return [
+        Check("slope", float(data["y"][1]), 1.0, 3.0),
+        Check("length", float(len(data["x"])), 2),
+    ]
 
 
 LINE = Figure(
@@ -48,10 +51,10 @@ def test_settings_are_quick_full_and_own():
 
 
 def test_seen_is_an_interval_and_nan_is_not_seen():
-    assert Seen("a", 1.0, 0.5, 2.0).holds
-    assert not Seen("a", float("nan"), 0.5, 2.0).holds
-    assert not Seen("a", 3.0, high=2.0).holds
-    assert str(Seen("slope", 0.25, high=2.0)) == "slope: 0.25 (needs ≤ 2)"
+    assert Check("a", 1.0, 0.5, 2.0).holds
+    assert not Check("a", float("nan"), 0.5, 2.0).holds
+    assert not Check("a", 3.0, high=2.0).holds
+    assert str(Check("slope", 0.25, high=2.0)) == "slope: 0.25 (needs ≤ 2)"
     made = figures.make(LINE, settings={"slope": 9.0})
     assert not made.holds
     assert "NOT SEEN" in str(made)

@@ -17,8 +17,8 @@ MOST_SLOPES = 20_000  # of one integration: a second or two
 HUGE = 1e8  # beyond this a run counts as on its way to infinity
 
 
-class TooStiff(Exception):
-    """An explicit method of SciPy gets nowhere: it is no reference."""
+class NoReference(Exception):
+    """SciPy gets nowhere: too stiff for an explicit method, or out of the range of its squares."""
 
 
 class Path(NamedTuple):
@@ -42,8 +42,8 @@ def descent(case: Case, saves: list[int]) -> Path | None:
     return _with_slack(case, lambda rounding: _steps(case, saves, rounding))
 
 
-def flow(case: Case, saves: list[float], rtol: float) -> Path | None:
-    """Gradient flow by SciPy; None if it fails or runs away.
+def flow(case: Case, saves: list[float], rtol: float) -> Path:
+    """Gradient flow by SciPy. It goes downhill, so it never runs away.
 
     Twins start as far away as an integrator of this tolerance may be off after a step.
     """
@@ -51,7 +51,10 @@ def flow(case: Case, saves: list[float], rtol: float) -> Path | None:
     def run(rounding: Rounding | None):
         return _integrated(case if rounding is None else _rounded(case, rounding), saves)
 
-    return _with_slack(case, run, rtol)
+    path = _with_slack(case, run, rtol)
+    if path is None:
+        raise NoReference
+    return path
 
 
 def _with_slack(case: Case, run, size: float = DIGIT) -> Path | None:
@@ -129,7 +132,7 @@ def _integrated(case: Case, saves: list[float]) -> dict[str, np.ndarray] | None:
         nonlocal asked
         asked += 1
         if asked > MOST_SLOPES:
-            raise TooStiff
+            raise NoReference
         grads = linear_gradient(kind, unpacked(y), case.X, case.Y, case.weight)
         return -np.concatenate([grads[name].ravel() for name in names])
 

@@ -149,7 +149,7 @@ def test_a_sweep_is_its_members_and_a_rank_may_be_given():
     assert gb.simulate(build(1.0, None)).status == "integrator failed"
     found = gb.sweep(build, {"std": [0.0, 0.5, 1.0]}, progress=False)["theta"].values
     for std, theta in zip([0.0, 0.5, 1.0], found, strict=True):
-        u, v = diagonal.limiting_flow(same, start["u"], start["v"], times, std**2 / 2)
+        u, v = diagonal.limiting_flow(same, start, times, std**2 / 2)
         assert np.abs(theta - (u**2 - v**2)).max() < 1e-6
     assert np.ptp(found[0], axis=0).max() < 1e-12  # no noise: it stands still
 

@@ -31,7 +31,7 @@ def path(run):
 
 
 def exact(problem=PROBLEM, start=START, c=1.0):
-    return np.concatenate(diagonal.limiting_flow(problem, start["u"], start["v"], TIMES, c), axis=1)
+    return np.concatenate(diagonal.limiting_flow(problem, start, TIMES, c), axis=1)
 
 
 def test_label_noise_follows_the_exact_flow_of_diagonal_nets():

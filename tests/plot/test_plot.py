@@ -152,3 +152,10 @@ def test_colours_stay_apart_in_grey():
 
     light = [np.dot(to_rgb(colour), [0.2126, 0.7152, 0.0722]) for colour in plot.COLOURS[:4]]
     assert min(abs(np.diff(light))) > 0.02
+
+
+def test_a_sweep_over_runs_is_not_taken_for_a_study():
+    """Its coordinate `run` is an attribute of the Dataset, as the run of a study is."""
+    values = np.exp(-np.outer(STEPS, [0.1, 0.2]))
+    data = xr.Dataset({"loss": (("step", "run"), values)}, {"step": STEPS, "run": [0, 1]})
+    assert len(plot.loss(data).lines) == 1

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 import gradbias as gb
-from gradbias.reductions import Frame, reduce, rounded
+from gradbias.reductions import PaddedSize, reduce, rounded
 from gradbias.reductions._closure import _extended, _span, closed, invariant_bases
 
 
@@ -111,5 +111,5 @@ def test_hidden_sizes_are_rounded_up_and_lifted_to_the_same_parameters():
 
 
 def test_a_whole_space_is_not_rounded():
-    frame = Frame((9, 13, 15, 2), (True, True, False, False), (True, True, False))
+    frame = PaddedSize((9, 13, 15, 2), (True, True, False, False), (True, True, False))
     assert frame.rounded().dims == (9, 16, 15, 2)

@@ -83,6 +83,52 @@ def test_layers_that_nearly_cancel_are_run_in_full():
     assert agree(one, 0.0).stats["reduction"] == "none"
 
 
+def faint(ratio, seed=0):
+    """A wide net of dense layers; the second has a direction of this ratio to its first one.
+
+    It is written in the rows of hidden units, where a run in full keeps its digits.
+    """
+    rng = np.random.default_rng(seed)
+    W1 = 1e-10 * rng.normal(size=(3, 6))
+    W2 = ratio * rng.normal(size=(6, 2))
+    W2[3] = 0.2, 0.7
+    X = rng.normal(size=(4, 3))
+    problem = gb.Regression.half_mean(X, X @ rng.normal(size=(3, 2)))
+    return problem, gb.TwoLayer(3, 2, 6), {"W1": W1, "W2": W2}
+
+
+def test_a_faint_direction_that_is_kept_does_not_lose_its_digits():
+    problem, net, params = faint(1e-10)
+    found = reduce(problem, net, params)
+    assert found.net.dims == (3, 5, 2) and found.growth.inside == 1
+    one = gb.Setup(problem, net, params, gb.Descent(0.3), gb.Until(steps=400), save_at=[0, 400])
+    run = agree(one, 0.0)
+    assert np.linalg.svd(run.final["W2"])[1][1] > 0.1  # it has grown
+    assert run.stats["reduction"] == "none" and "might have grown" in run.stats["reason"]
+
+
+def test_a_direction_that_keeps_its_digits_is_not_watched():
+    assert reduce(*faint(1e-4)).growth is None
+
+
+def test_pairs_of_layers_that_cancel_in_one_direction_only():
+    """Each layer has equal singular values; F1 F2 and F3 F4 hardly show the second direction."""
+    rng = np.random.default_rng(0)
+    problem = gb.Regression.half_sum(rng.normal(size=(4, 2)), rng.normal(size=(4, 2)))
+    frame = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    second = frame[:, [0, 2]]
+    second[:, 1] += 1e-10 * frame[:, 1]
+    third = frame[:, [3, 5]]
+    third[:, 1] += 1e-10 * frame[:, 4]
+    turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    params = {"W1": turn @ frame[:, :2].T, "W2": second, "W3": third.T, "W4": frame[:, 3:5] @ turn}
+    found = reduce(problem, gb.Deep([2, 12, 2, 12, 2]), params)
+    for k in (1, 2, 3, 4):
+        singular = np.linalg.svd(found.params[f"W{k}"])[1]
+        np.testing.assert_allclose(singular, 1.0, rtol=1e-8)
+    assert found.growth.inside == 1
+
+
 def test_in_a_sweep_only_the_members_that_need_it_are_run_again():
     over = {"steps": [50, 2000]}
     done = gb.sweep(

@@ -163,11 +163,11 @@ def test_closures_of_unequal_size_share_programs(dynamics):
 
 def _chunks(make, over, chunk):
     from gradbias._sweeps.grid import Grid
-    from gradbias._sweeps.members import Roster
+    from gradbias._sweeps.members import Members
     from gradbias.numerics.precision import float64
 
     with float64():
-        return chunking.chunks_of(Roster(make, Grid.of(over), None, stored=False), chunk)
+        return chunking.chunks_of(Members(make, Grid.of(over), None, stored=False), chunk)
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import types
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -18,8 +17,10 @@ import pytest
 import xarray as xr
 
 import gradbias as gb
-from gradbias._sweeps import executors, progress, worker
+from gradbias._sweeps import executors, progress
 from gradbias._sweeps import job as _job
+from gradbias._sweeps.environment import xla_threads
+from gradbias._sweeps.process_pool import own_pool
 
 JOB = Path(__file__).parent / "job.py"
 PROBLEM = gb.problems.gaussian(n=6, d=4, key=1, loss="half_mean")
@@ -251,7 +252,7 @@ def _cpu_seconds(pid):
 
 
 def _children(pid):
-    """Processes of a parent that are Python and not a helper of multiprocessing."""
+    """The processes of its pool."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
@@ -259,7 +260,7 @@ def _children(pid):
                 line = Path(f"/proc/{child}/cmdline").read_bytes()
             except OSError:
                 continue
-            if b"spawn_main" in line:
+            if b"gradbias._sweeps.worker" in line:
                 found.append(int(child))
     return found
 
@@ -280,12 +281,65 @@ def _wait_for(look, count):
     raise AssertionError(f"waited for {count}, got {found}")
 
 
-def test_workers_get_our_settings(monkeypatch):
-    nothing = types.SimpleNamespace(start=lambda: None)
-    threads = types.SimpleNamespace(Thread=lambda target, daemon: nothing)
-    monkeypatch.setattr(worker, "threading", threads)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(os, "environ", {"PATH": "x"})
-    worker.settle(3)
-    assert os.environ["NPROC"] == "3"
-    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+def settings():
+    return os.environ["NPROC"], os.environ["OPENBLAS_NUM_THREADS"], os.environ["GRADBIAS_TEST"]
+
+
+def outside():
+    raise LookupError("on purpose")
+
+
+def printed(words):
+    print(words)
+    return sys.stdin.read(), sys.modules["__main__"].__dict__.get("__file__")
+
+
+def test_workers_get_our_settings_and_tell_their_errors(monkeypatch, capfd):
+    """And never run the script of their parent, which stays as it is while they start."""
+    monkeypatch.setenv("GRADBIAS_TEST", "x")
+    with own_pool(1) as pool:
+        assert pool.submit(settings).result() == (str(xla_threads()), "1", "x")
+        with pytest.raises(LookupError, match="on purpose") as raised:
+            pool.submit(outside).result()
+        assert "in outside" in raised.value.__notes__[0]
+        assert pool.submit(printed, "words").result() == ("", None)
+    assert "words" in capfd.readouterr().err
+
+
+def test_nobody_sees_another_main_module_while_processes_start():
+    """Another thread looks all the time."""
+    main = sys.modules["__main__"]
+    seen = set()
+    done = threading.Event()
+
+    def look():
+        while not done.is_set():
+            seen.add(sys.modules["__main__"] is main)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    with own_pool(2) as pool:
+        assert pool.submit(len, "ab").result() == 2
+    done.set()
+    watcher.join()
+    assert seen == {True}
+
+
+def test_a_process_that_dies_fails_its_task_and_all_after_it():
+    with own_pool(1) as pool:
+        lost = [pool.submit(os._exit, 7), pool.submit(len, "ab")]
+        for future in lost:
+            with pytest.raises(BrokenProcessPool, match="exit code 7"):
+                future.result()
+
+
+def test_an_error_in_the_block_ends_what_runs():
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), own_pool(1) as pool:
+        waiting = [pool.submit(time.sleep, 1000) for _ in range(3)]
+        _wait_for(lambda: [future for future in waiting if future.running()], 1)
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < 30
+    assert isinstance(waiting[0].exception(), BrokenProcessPool)
+    assert waiting[1].cancelled()
+    assert waiting[2].cancelled()

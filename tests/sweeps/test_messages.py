@@ -9,7 +9,7 @@ import pytest
 import gradbias as gb
 from gradbias._sweeps import progress
 from gradbias._sweeps.grid import Grid
-from gradbias._sweeps.progress import Forecast, duration
+from gradbias._sweeps.progress import SweepProgress, duration
 from gradbias._sweeps.results import Outline, check_names, warn_if_large
 
 PROBLEM = gb.problems.gaussian(n=6, d=4, key=1, loss="half_mean")
@@ -80,7 +80,7 @@ def test_a_long_sweep_is_announced_once_and_in_a_log_too(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     stream = io.StringIO()
-    bar = Forecast("sweep of 9", None, total=4.0, stream=stream)
+    bar = SweepProgress("sweep of 9", None, total=4.0, stream=stream)
     bar.update(0.0, "")
     for second in range(1, 4):
         clock[0] = float(second)
@@ -97,7 +97,7 @@ def test_short_or_silenced_sweeps_are_not(monkeypatch, show, rate):
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     stream = io.StringIO()
-    bar = Forecast("sweep", show, total=1.0, stream=stream)
+    bar = SweepProgress("sweep", show, total=1.0, stream=stream)
     for second in range(4):
         clock[0] = float(second)
         bar.part(1.0).update(rate * second, "")

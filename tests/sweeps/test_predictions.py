@@ -29,6 +29,20 @@ def test_predictions_stand_beside_what_was_measured(known):
     assert np.isnan(away.sel(decay=0.1)).all()
 
 
+def test_members_are_built_once(known, tmp_path):
+    built = []
+
+    def noted(seed, decay):
+        built.append((seed, decay))
+        return build(seed, decay)
+
+    over = {"seed": range(2), "decay": [0.0, 0.1]}
+    first = gb.sweep(noted, over, predict="toy.frozen", store=tmp_path)
+    assert built == [(0, 0.0), (0, 0.1), (1, 0.0), (1, 0.1)]
+    assert gb.sweep(noted, over, predict="toy.frozen", store=tmp_path).identical(first)
+    assert len(built) == 8
+
+
 def test_several_theorems_with_one_quantity(known):
     gb.register(toy.theorem(id="toy.other"))
     try:

@@ -9,7 +9,7 @@ import gradbias as gb
 from gradbias._sweeps import pickling
 from gradbias._sweeps.chunking import chunks_of
 from gradbias._sweeps.grid import Grid
-from gradbias._sweeps.members import Roster
+from gradbias._sweeps.members import Members
 from gradbias.reductions._closure import closed, invariant_bases, polished
 
 X = np.random.default_rng(1).normal(size=(6, 4))
@@ -18,7 +18,7 @@ X = np.random.default_rng(1).normal(size=(6, 4))
 def starts_of(build, seeds):
     """The starts of all members of a sweep over `seeds`."""
     with gb.float64():
-        roster = Roster(build, Grid.of({"seed": seeds}), None, stored=False)
+        roster = Members(build, Grid.of({"seed": seeds}), None, stored=False)
         return [start for chunk in chunks_of(roster, None) for start in chunk.starts(roster)]
 
 

@@ -17,8 +17,8 @@ import gradbias as gb
 from gradbias._sweeps import worker
 from gradbias._sweeps.chunking import chunks_of
 from gradbias._sweeps.grid import Grid
-from gradbias._sweeps.job import Failure, Job
-from gradbias._sweeps.members import Roster
+from gradbias._sweeps.job import Job
+from gradbias._sweeps.members import Members
 from gradbias._sweeps.pickling import pack, unpack
 from gradbias.numerics import program_keys, source_version
 from gradbias.numerics.fingerprint import imported_parts
@@ -287,14 +287,14 @@ def test_a_worker_with_another_module_refuses(tmp_path, monkeypatch):
     made = setup(gb.nets.linear(space["f"]))
     parts = imported_parts(program_keys.code_in(made).values())
     assert list(parts) == ["own_module:K"]
-    roster = Roster(lambda s: made, Grid.of({"s": [0]}), None, False)
+    roster = Members(lambda s: made, Grid.of({"s": [0]}), None, False)
     (chunk,) = chunks_of(roster, None)
     job = Job(chunk.starts(roster), 1, chunk.group.own, "", None, tuple(parts.items()))
     content = pack(job)
-    assert not isinstance(worker.work(content), Failure)
+    assert not isinstance(worker.work(content), worker.Failure)
     monkeypatch.setattr(own_module, "K", 3.0)
     failed = worker.work(content)
-    assert isinstance(failed, Failure)
+    assert isinstance(failed, worker.Failure)
     assert "own_module.K is not the same on the worker" in str(failed.error())
     monkeypatch.delitem(sys.modules, "own_module")
 

@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-import warnings
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -118,6 +118,25 @@ def test_a_damaged_chunk_is_named_and_made_again(tmp_path, whole, performed, dam
         again = sweep(tmp_path)
     assert again.identical(whole)
     assert performed == [3, 3, 2, 3]
+
+
+def test_a_finished_chunk_is_read_once(tmp_path, whole, monkeypatch):
+    """When a sweep goes on where it was stopped, and when only its result is missing."""
+    sweep(tmp_path)
+    reads = []
+    read = Path.read_bytes
+
+    def counted(path):
+        reads.append(path.name)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    for missing in (["sweep.nc"], ["sweep.nc", "chunk-00001.npz"]):
+        for name in missing:
+            (tmp_path / name).unlink()
+        reads.clear()
+        assert sweep(tmp_path).identical(whole)
+        assert sorted(reads) == ["chunk-00000.npz", "chunk-00001.npz", "chunk-00002.npz"]
 
 
 def test_a_damaged_result_is_made_again_from_its_chunks(tmp_path, whole, performed):
@@ -291,7 +310,7 @@ def test_a_job_and_its_code_survive_the_journey():
     from gradbias._sweeps import pickling
     from gradbias._sweeps.chunking import chunks_of
     from gradbias._sweeps.grid import Grid
-    from gradbias._sweeps.members import Roster
+    from gradbias._sweeps.members import Members
     from gradbias.numerics.precision import float64
 
     scale = np.asarray(2.0)
@@ -303,7 +322,7 @@ def test_a_job_and_its_code_survive_the_journey():
         return build(rate, seed, record={"x": inner})
 
     with float64():
-        roster = Roster(make, Grid.of(OVER), None, stored=True)
+        roster = Members(make, Grid.of(OVER), None, stored=True)
         chunks = chunks_of(roster, 3)
         assert len(chunks) == 3  # equal functions are one function
         starts = [chunk.starts(roster) for chunk in chunks]
@@ -315,11 +334,3 @@ def test_a_job_and_its_code_survive_the_journey():
     there = worker.work(pickling.pack(job))
     for name, value in here.piece.values.items():
         np.testing.assert_array_equal(value, there.piece.values[name])
-
-
-def test_writes_are_whole_or_not_at_all(tmp_path):
-    with warnings.catch_warnings():
-        _store.write(tmp_path / "a", b"one")
-        _store.write(tmp_path / "a", b"two")
-    assert (tmp_path / "a").read_bytes() == b"two"
-    assert len(list(tmp_path.iterdir())) == 1

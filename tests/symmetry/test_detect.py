@@ -111,7 +111,7 @@ def test_any_tree_and_what_is_found_can_be_used():
     np.testing.assert_allclose(
         np.asarray(moved[0]) * moved[1][0], point[0] * point[1][0], rtol=1e-13
     )
-    jump = symmetry.equilibrate(loss, point, X, found.symmetries)
+    jump = symmetry.equilibrate(point, found.symmetries, loss, X)
     assert jump.ratio_after["1"] == pytest.approx(1, abs=1e-10) and jump.change < 1e-12
     dense = one.dense(point)
     np.testing.assert_allclose(dense, np.diag(flat(one.mu)))

@@ -55,7 +55,7 @@ def outputs(p):
 @pytest.mark.parametrize("gamma", [0.0, 0.1])
 def test_relu_net(gamma):
     start, kappa = relu_point(), 0.05
-    jump = symmetry.equilibrate(loss, start, (X, Y), RELU.symmetries(), kappa, gamma)
+    jump = symmetry.equilibrate(start, RELU.symmetries(), loss, (X, Y), kappa, gamma)
     np.testing.assert_allclose(outputs(jump.params), outputs(start), rtol=1e-12, atol=1e-12)
     assert jump.change < 1e-12
     noise, p = hand_noise(jump.params), jump.params
@@ -79,7 +79,7 @@ def test_it_does_not_matter_where_on_the_orbit_one_starts():
     moved = start
     for family in RELU.symmetries().values():
         moved = family.move(moved, RNG.normal(size=family.charge(start).shape))
-    ends = [symmetry.equilibrate(loss, p, (X, Y), RELU.symmetries()) for p in (start, moved)]
+    ends = [symmetry.equilibrate(p, RELU.symmetries(), loss, (X, Y)) for p in (start, moved)]
     for name, family in RELU.symmetries().items():
         alive = ends[0].alive[name]
         charges = [family.charge(end.params)[alive] for end in ends]
@@ -90,7 +90,7 @@ def test_dead_units_stay():
     start = relu_point()
     start["b1"][2] = -1e3
     start["W1"][:, 2] = 0.0
-    jump = symmetry.equilibrate(loss, start, (X, Y), RELU.symmetries())
+    jump = symmetry.equilibrate(start, RELU.symmetries(), loss, (X, Y))
     assert not jump.alive["hidden1"][2] and jump.lam["hidden1"][2] == 0
     assert np.isnan(jump.ratio_after["hidden1"][2])
     assert jump.alive["hidden1"].sum() >= 3
@@ -126,7 +126,7 @@ def test_matrix_families_by_the_geometric_mean():
     start = {"W1": 3 * rng.normal(size=(4, 2)), "W2": 0.2 * rng.normal(size=(2, 2))}
     family = {"seam": symmetry.pair("W1", "W2")}
     problem, kappa, gamma = gb.Regression.mean(X, Y), 0.1, 0.03
-    jump = symmetry.equilibrate(linear, start, (X, Y), family, kappa, gamma)
+    jump = symmetry.equilibrate(start, family, linear, (X, Y), kappa, gamma)
     assert jump.change < 1e-12
     np.testing.assert_allclose(jump.ratio_after["seam"], 1.0, rtol=1e-10)
     U, W = start["W2"].T, start["W1"].T
@@ -138,7 +138,7 @@ def test_matrix_families_by_the_geometric_mean():
         balanced["W1"].T @ balanced["W1"], balanced["W2"] @ balanced["W2"].T, rtol=1e-9
     )
     wide = {"W1": rng.normal(size=(4, 6)), "W2": rng.normal(size=(6, 2))}
-    stays = symmetry.equilibrate(linear, wide, (X, Y), family)
+    stays = symmetry.equilibrate(wide, family, linear, (X, Y))
     assert not stays.alive["seam"] and stays.moved == 0
 
 
@@ -150,7 +150,7 @@ def test_other_families_and_mixtures():
 
     start = {"u": np.array([1.0, 2, 0.5, 1]), "v": np.array([0.3, 0.1, 2, 0.9])}
     families = {"u-v": symmetry.hyperbolic("u", "v")}
-    jump = symmetry.equilibrate(diagonal, start, (X, Y), families, 1.0, 0.2)
+    jump = symmetry.equilibrate(start, families, diagonal, (X, Y), 1.0, 0.2)
     np.testing.assert_allclose(jump.ratio_after["u-v"], 1.0, rtol=1e-10)
     assert jump.change < 1e-12
 
@@ -160,7 +160,7 @@ def test_other_families_and_mixtures():
     one = {"B": symmetry.pair("W1", "W2", B)}
     A = symmetry.pair("W1", "W2", B).dense(start)
     ends = [
-        symmetry.equilibrate(linear, start, (X, Y), chosen, 0.1, 0.01)
+        symmetry.equilibrate(start, chosen, linear, (X, Y), 0.1, 0.01)
         for chosen in (one, {"A": symmetry.general(A)})
     ]
     assert ends[0].lam["B"] == pytest.approx(ends[1].lam["A"], rel=1e-9)
@@ -230,7 +230,7 @@ def test_measurements():
     live = plain.alive
     np.testing.assert_allclose(plain.lam[live], np.log(into[live] / out[live]) / 4)
     assert plain.distance == pytest.approx(np.abs(plain.lam[plain.alive]).mean())
-    jump = symmetry.equilibrate(loss, start, (X, Y), RELU.symmetries())
+    jump = symmetry.equilibrate(start, RELU.symmetries(), loss, (X, Y))
     there = symmetry.noise_balance(loss, jump.params, (X, Y), RELU.symmetries())
     assert max(b.distance for b in there.values()) < 1e-10
 
@@ -360,10 +360,13 @@ def test_bad_input():
     start = relu_point()
     families = RELU.symmetries()
     for call, sentence in [
-        (lambda: symmetry.equilibrate(loss, start, (X, Y), families, 0.0), "not both be 0"),
-        (lambda: symmetry.equilibrate(loss, start, (X, Y), families, 1.0, -1.0), "gamma must be"),
-        (lambda: symmetry.equilibrate(loss, start, (X, Y), [1]), "symmetries must be a dict"),
-        (lambda: symmetry.equilibrate(loss, start, (X, Y[:2]), families), "data must hold"),
+        (lambda: symmetry.equilibrate(start, families, loss, (X, Y), 0.0), "not both be 0"),
+        (
+            lambda: symmetry.equilibrate(start, families, loss, (X, Y), 1.0, -1.0),
+            "weight_decay must be",
+        ),
+        (lambda: symmetry.equilibrate(start, [1], loss, (X, Y)), "symmetries must be a dict"),
+        (lambda: symmetry.equilibrate(start, families, loss, (X, Y[:2])), "data must hold"),
         (lambda: symmetry.balance(start, {"q": symmetry.scaling("q")}), "acts on 'q'"),
         (lambda: symmetry.balance(start, families, loss), "given together"),
         (
@@ -377,7 +380,7 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=sentence):
             call()
-    assert symmetry.equilibrate(loss, start, (X, Y), {}).moved == 0
+    assert symmetry.equilibrate(start, {}, loss, (X, Y)).moved == 0
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
@@ -385,7 +388,7 @@ def test_extreme_scales(scale):
     start = relu_point(scales=(1.0, 1.0, 1.0))
     far = {**start, **{n: scale * start[n] for n in ("W1", "b1")}, "W2": start["W2"] / scale}
     near, jump = (
-        symmetry.equilibrate(loss, p, (X, Y), RELU.symmetries()).params for p in (start, far)
+        symmetry.equilibrate(p, RELU.symmetries(), loss, (X, Y)).params for p in (start, far)
     )
     for name in ("W1", "W2", "W3"):
         np.testing.assert_allclose(jump[name], near[name], rtol=1e-9)
@@ -399,7 +402,7 @@ def test_samples_that_are_all_alike_have_no_noise():
     """Only rounding is left of their differences, and rounding is no equilibrium."""
     same = np.tile(X[:1], (N, 1)), np.tile(Y[:1], (N, 1))
     for data in (same, (X[:1], Y[:1])):
-        jump = symmetry.equilibrate(loss, relu_point(), data, RELU.symmetries())
+        jump = symmetry.equilibrate(relu_point(), RELU.symmetries(), loss, data)
         assert not any(alive.any() for alive in jump.alive.values()) and jump.moved == 0
     one = symmetry.noise_balance(loss, relu_point(), (X[:1], Y[:1]), RELU.symmetries())["hidden1"]
     assert np.isnan(one.distance) and np.isnan(one.error)
@@ -413,8 +416,8 @@ def test_scale_invariant_weights_have_an_equilibrium_norm():
         return jnp.sum((net(params, x[None])[0] - y) ** 2)
 
     kappa, gamma = 0.01, 0.001
-    jump = symmetry.equilibrate(normalised, start, (X, Y), net.symmetries(), kappa, gamma)
+    jump = symmetry.equilibrate(start, net.symmetries(), normalised, (X, Y), kappa, gamma)
     measured = symmetry.noise_balance(normalised, start, (X, Y), net.symmetries())["u"]
     told = ts.equilibrium_norm(measured.trace, np.sum(start["u"] ** 2), kappa, gamma)
     assert np.linalg.norm(jump.params["u"]) == pytest.approx(told, rel=1e-12)
-    assert not symmetry.equilibrate(normalised, start, (X, Y), net.symmetries()).alive["u"]
+    assert not symmetry.equilibrate(start, net.symmetries(), normalised, (X, Y)).alive["u"]

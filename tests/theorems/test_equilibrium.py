@@ -2,15 +2,15 @@
 
 import importlib.util
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import xarray
 
 import gradbias as gb
 from gradbias._verdicts.predict import Prediction
 from gradbias.theorems.equilibrium import THEOREMS
+from gradbias.theorems.equilibrium._factorisation_end import read_sides
+from gradbias.theorems.equilibrium._measurements import late
 from gradbias.theory import symmetry as theory
 from theorem_cases import each_theorem
 
@@ -60,19 +60,13 @@ def last(name, setup):
 def test_seams_of_different_widths():
     """Theorem E.1 on a net that no instance looks like."""
     theorem, net = BY_ID["equilibrium.thmE.1"], gb.Deep([5, 4, 1, 3])
-    setup = sgd().replace(net=net, params=gb.init.gaussian(net, 0.7, key=2), save_at=None)
-    points = {
-        "run": SimpleNamespace(
-            setup=setup,
-            data=xarray.Dataset(
-                {
-                    f"params_{n}": (("step", f"{n}a", f"{n}b"), p[None])
-                    for n, p in setup.params.items()
-                }
-            ),
-        )
-    }
-    told, seen = theorem.tell(setup, points).claims["noise"].value, theorem.measure(points)["noise"]
+    params, until = gb.init.gaussian(net, 0.7, key=2), gb.Until(steps=1)
+    setup = sgd().replace(net=net, params=params, until=until, save_at=[0])
+    runs = {"run": gb.simulate(setup.replace(record=theorem.observables))}
+    told, seen = (
+        theorem.tell(setup, runs).claims["noise"].value,
+        theorem.measure_on(runs)["noise"],
+    )
     assert told.shape == (1, 17)
     np.testing.assert_allclose(seen, told, rtol=1e-10, atol=1e-12 * np.abs(told).max())
 
@@ -149,9 +143,9 @@ def test_the_bias_of_a_finite_step_is_linear_in_it():
         steps = 4000 * factor * np.linspace(0, 1, 81)[[0, *range(20, 81)]]
         until, moves = gb.Until(steps=4000 * factor), gb.Descent(lr, gb.Minibatch(1))
         setup = setup.replace(dynamics=moves, until=until, save_at=steps.astype(int))
-        ensemble = theorem.runs_of(setup)["run"]
+        ensemble = theorem.runs_of(setup)["step"]
         found = gb.sweep(ensemble.build, {"member": range(96)}, progress=False)
-        told, seen = theorem.tell(setup).claims["inner"], theorem.measure({"run": found})["inner"]
+        told, seen = theorem.tell(setup).claims["inner"], late(found, read_sides(found))
         short.append((np.mean(seen.value / told.value - 1), np.mean(seen.standard_error)))
     (large, _), (small, error) = short
     assert -0.1 < large < 0, short

@@ -1,5 +1,6 @@
 """Imbalance and width: every theorem holds, every control breaks, every erratum shows."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -49,7 +50,7 @@ def expected(theorem, setup):
 
 def judged(theorem, setup):
     """Quantity → verdict, of one theorem on one setup."""
-    from gradbias._verdicts.compare import judge_runs
+    from gradbias._verdicts.judge import judge_runs
     from gradbias._verdicts.predict import Prediction
     from gradbias._verdicts.runs import execute
 
@@ -87,7 +88,7 @@ def test_bounds_are_not_vacuous():
     """Somewhere each one is nearly attained, as far as the sheet of numbers says it can be."""
     runs = {"run": gb.simulate(cases.setup(3))}
     certificate = facts.cert(cases.setup(3))
-    k = THEOREMS["imbalance.rates"].measure(runs)["k ≥ kA"]
+    k = THEOREMS["imbalance.rates"].measure_on(runs)["k ≥ kA"]
     assert certificate.asymptotic_rate > 0.3 * k[-1]
     assert certificate.kA > 0.08 * k[-1]
     sharper = told("imbalance.eq42", cases.setup(3)).claims
@@ -168,3 +169,13 @@ def test_a_start_at_a_minimum_stays_below_its_bound():
     params["W1"][:, 4:] = problem.row_space @ np.eye(3, 4)
     found = judged("imbalance.thm1", cases.setup(2, params, problem=problem))
     assert {verdict.verdict for verdict in found.values()} == {"holds"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "theorem", [t for t in imbalance.THEOREMS if t.paper_size is not None], ids=lambda t: t.id
+)
+def test_holds_at_the_size_of_the_paper(theorem):
+    at_size = dataclasses.replace(theorem, instances=theorem.paper_size, controls=(), errata=())
+    found = gb.verify(at_size, instances=1)
+    assert found.exit_code == 0, str(found)

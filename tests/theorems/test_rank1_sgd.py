@@ -19,8 +19,8 @@ def test_the_law_of_the_gap_along_20_000_steps(dynamics):
     X = np.vstack([setup.problem.X, setup.problem.X[:1] * 1.1])
     setup = setup.replace(problem=gb.Regression.mean(X, np.append(noisy, -1.0)))
     run = gb.simulate(setup)
-    told = _sgd_gap.grown(setup, {"run": run})
-    for name, seen in _sgd_gap.seen_gap({"run": run}).items():
+    told = _sgd_gap.predict_grown(setup, run)
+    for name, seen in _sgd_gap.measure_grown(run).items():
         assert gb.theorems.difference(told[name], gb.theorems.measured(seen)).error < 1e-12, name
     assert run.data["gap"].values[-1, 0] > 1e-3
 
@@ -28,22 +28,16 @@ def test_the_law_of_the_gap_along_20_000_steps(dynamics):
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [0, 1, 2])
 def test_the_end_of_sgd_is_told(key):
-    """Three pairs of scale and learning rate: 3 standard errors and the stated term of order lr."""
+    """Three pairs of scale and learning rate, each with an error of three per cent noticed."""
     found = gb.verify(_sgd_limit.LIMIT, instances=1, key=key)
     assert found.exit_code == 0, str(found)
-    setup = _sgd_limit.one_of_three(key)
-    told = _sgd_limit.told_limit(setup)
-    build, over = _ensemble(setup)
-    seen = _sgd_limit.seen_limit({"run": gb.sweep(build, over, progress=False)})
-    for name, value in seen.items():
-        want = float(told.claims[name].value)
-        allowed = 3 * float(value.standard_error) + told.expected[name] * want
-        assert abs(float(value.value) - want) < allowed, name
+    assert max(row.power for row in found if row.verdict == "holds") < 0.03
 
 
 def _ensemble(setup):
-    ensemble = _sgd_limit.ensemble_of(setup)
-    return ensemble.build, ensemble.over
+    """The members with the whole step only, fewer of them."""
+    ensemble = _sgd_limit.both_kinds(setup)["sgd"]
+    return ensemble.build, {"part": [1], "member": range(48)}
 
 
 @pytest.mark.slow
@@ -52,12 +46,12 @@ def test_the_error_of_the_told_end_falls_with_the_step():
     for lr in (0.016, 0.004):
         moves = gb.Descent(lr, gb.Minibatch(2))
         setup = _instances.rank1(2, 0.7, moves, until=_sgd_gap.LONG, save_at=[0])
-        told = _sgd_limit.told_limit(setup).claims["gap"].value
+        told = _sgd_limit.predict_limit(setup).claims["gap"].value
         gaps = []
         for key in range(5):
             build, over = _ensemble(setup.replace(key=100 + key))
             data = gb.sweep(build, over, progress=False)
-            gaps.append(data["gap_end"].values[:, 0])
+            gaps.append(data["gap_end"].values[0, :, 0])
         gaps = np.concatenate(gaps) / told
         errors.append((abs(gaps.mean() - 1), gaps.std() / np.sqrt(len(gaps))))
     (coarse, wide), (fine, narrow) = errors
@@ -78,7 +72,7 @@ def test_reductions_of_the_distance_on_six_nets():
     printed, corrected = [], []
     for layers, scale in SIX:
         found = _theorem3.reductions(5, layers, scale, lr=0.001, members=12, parts=20, steps=4000)
-        assert 0.97 < np.mean(found.told) / np.mean(found.nearer) < 1.03, (layers, scale)
+        assert 0.97 < np.mean(found.predicted) / np.mean(found.nearer) < 1.03, (layers, scale)
         assert 0.97 < np.mean(found.gap) / np.mean(found.truth) < 1.03, (layers, scale)
         printed.append(np.mean(found.printed) / np.mean(found.truth))
         corrected.append(np.mean(found.corrected) / np.mean(found.truth))
@@ -98,8 +92,8 @@ def decaying(d=4, saves=400):
 def test_the_alleviation_terms_in_both_clocks(depth):
     data, (t, path) = problem(3, 4), decaying()
     lam = gb.theory.depth_exponents(depth).lam
-    found = alleviation_terms(data, t, path, depth, lr=0.1, batch=2)
-    again = alleviation_terms(data, t, path, depth, lr=0.1, batch=2, clock="tau")
+    found = alleviation_terms(data, t, path, depth, lr=0.1, batch_size=2)
+    again = alleviation_terms(data, t, path, depth, lr=0.1, batch_size=2, clock="tau")
     for name in ("p", "q", "g"):
         one, other = (getattr(x, name) for x in (found, again))
         assert np.allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -115,7 +109,7 @@ def test_the_alleviation_terms_in_both_clocks(depth):
     assert np.allclose(found.alpha[-1], total, rtol=1e-12)
     assert np.allclose(found.q[-1], 2 * lam * 0.1 / (3 * 2) * path[-1] @ total, rtol=1e-12)
     assert found.p[0] == pytest.approx(size[0] ** (2 - lam))
-    printed = alleviation_terms(data, t, path, depth, lr=0.1, batch=2, form="printed")
+    printed = alleviation_terms(data, t, path, depth, lr=0.1, batch_size=2, form="printed")
     if depth > 1:
         assert not np.allclose(printed.q[-1], found.q[-1], rtol=0.1)
     else:  # one layer: no term at all
@@ -138,7 +132,7 @@ def test_the_alleviation_terms_answer_for_the_weight_of_the_problem():
         ({"theta": np.ones((3, 4))}, "theta must have shape"),
         ({"form": "right"}, "form must be one of"),
         ({"clock": "s"}, "clock must be one of"),
-        ({"batch": 0}, "batch"),
+        ({"batch_size": 0}, "batch_size"),
     ],
 )
 def test_bad_terms_are_named(change, words):
@@ -224,13 +218,19 @@ def test_a_vanishing_overlap_divides_by_nothing():
     "change, words",
     [
         ({"noise": "white"}, "noise must be one of"),
-        ({"batch": 9, "noise": "sampling"}, "batch must be at most the 3 samples"),
+        ({"batch_size": 9, "noise": "sampling"}, "batch_size must be at most the 3 samples"),
         ({"lr": -1.0}, "lr"),
         ({"params": {"v1": np.ones(4)}}, "params must have the arrays"),
     ],
 )
 def test_bad_input_is_named(change, words):
-    given = {"problem": problem(3, 4), "params": point(4, 1, 2), "lr": 0.1, "batch": 1, **change}
+    given = {
+        "problem": problem(3, 4),
+        "params": point(4, 1, 2),
+        "lr": 0.1,
+        "batch_size": 1,
+        **change,
+    }
     with pytest.raises(ValueError, match=words):
         sde_coefficients(**given)
 

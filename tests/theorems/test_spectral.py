@@ -113,7 +113,9 @@ def test_what_is_expected_of_descent_is_honest(known, gamma):
     """Measured errors are below the expected ones, and not far below the sharpest of them."""
     study = gb.check(cases.descent(4, lr=0.01, gamma=gamma, whitened=True), "spectral.*")
     assert study.verdicts.counts["holds"] >= 20, str(study)
-    assert set(study.verdicts.counts) <= {"holds", "not applicable"}, str(study)
+    rest = [v for v in study.verdicts if v.verdict not in ("holds", "not applicable")]
+    # The imbalance drifts by more than a verdict may allow at the smaller γ.
+    assert all((v.verdict, v.theorem) == ("inconclusive", "spectral.lemma3.2") for v in rest)
     for name in GRADED:
         rows = [v for v in study.verdicts if v.theorem == f"spectral.{name}" and v.quantity]
         ratios = [row.error / row.expected for row in rows if row.expected]
@@ -131,7 +133,8 @@ def test_three_percent_wrong_is_not_allowed_to_descent(known, gamma, name):
     right = FIND[name]
 
     def predict(*given):
-        told = right.tell(*given)
+        told = right.predict(*given)
+        told = told if isinstance(told, th.Told) else th.Told(told)
         wrong = {n: dataclasses.replace(c, value=1.03 * c.value) for n, c in told.claims.items()}
         return dataclasses.replace(told, values=wrong)
 
@@ -173,16 +176,43 @@ def test_minibatches_end_at_the_same_predictor(known):
     assert "no noise" in told.why_not("spectral.cor3.1")
 
 
+def test_the_model_is_homogeneous_of_degree_two():
+    net = gb.TwoLayer(cases.D, cases.K, cases.WIDTH)
+    params = gb.init.gaussian(net, 0.7, key=3)
+    larger = {name: 1.7 * layer for name, layer in params.items()}
+    np.testing.assert_allclose(net.predictor(larger), 1.7**2 * net.predictor(params), rtol=1e-13)
+
+
+def test_an_uneven_imbalance_has_no_potential():
+    """W1 − (W1⁺)ᵀD is a gradient only if its Jacobian is symmetric: for D = cI it is."""
+    rng = np.random.default_rng(4)
+    W = rng.normal(size=(3, 3))
+    for D, most, least in ((0.6 * np.eye(3), 1e-12, 0.0), (np.diag([0.2, 0.6, 1.0]), 10, 0.01)):
+        inverse = np.linalg.inv(W)
+        # The derivative of (W⁻¹)ᵀD along E is −(W⁻¹EW⁻¹)ᵀD.
+        units = np.eye(9).reshape(9, 3, 3)
+        J = np.stack([(E + (inverse @ E @ inverse).T @ D).ravel() for E in units])
+        assert least <= np.linalg.norm(J - J.T) / np.linalg.norm(J) <= most
+
+
 def test_bounds_are_not_vacuous():
     """The lazy limit comes near the exponential rate, and the mirror bound is of the right size."""
-    assert 0.1 < _tightness("spectral.rate", cases.flow(6, gamma=50.0), below=0.5) <= 1
+    rate = FIND["spectral.rate"]
+    setup = cases.flow(6, gamma=50.0)
+    claim = rate.tell(setup).claims["mean rate"].value
+    seen = np.asarray(
+        rate.measure_on({"run": gb.simulate(rate.runs_of(setup)["run"])})["mean rate"]
+    )
+    live = np.isfinite(claim)
+    assert live.sum() > 3 and not live[0]
+    assert 1 <= np.min(seen[live] / claim[live]) < 2
     assert 0.25 < _tightness("spectral.lemmaC.8", cases.flow(6, k=1, gamma=0.3)) <= 1
 
 
-def _tightness(name, setup, below=np.inf):
-    """Measured ÷ bound, the largest over time, once the bound is `below` the first loss."""
+def _tightness(name, setup):
+    """Measured ÷ bound, the largest over time."""
     theorem = FIND[name]
     runs = {"run": gb.simulate(theorem.runs_of(setup)["run"])}
-    claim, seen = theorem.tell(setup).claims["excess loss"], theorem.measure(runs)["excess loss"]
-    live = (claim.value < below * seen[0]) & (claim.value > 1e-12)
+    claim, seen = theorem.tell(setup).claims["excess loss"], theorem.measure_on(runs)["excess loss"]
+    live = np.isfinite(claim.value) & (claim.value > 1e-12)
     return float(np.max(seen[live] / claim.value[live]))

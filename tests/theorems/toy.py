@@ -24,8 +24,8 @@ def predict(setup):
     return {"theta": np.ravel(problem.min_norm) + away}
 
 
-def measure(runs):
-    return {"theta": th.limit(runs["run"])}
+def measure(run):
+    return {"theta": th.limit(run)}
 
 
 def decay(setup):

@@ -20,9 +20,11 @@ SIZES = "a function of sizes, depths or probabilities, which have no unit"
 OWN = "of a user's own loss, whose units nobody knows"
 PRINTED = "as the paper prints it, for comparison only"
 WITHOUT = {
+    "least_squares": "returns the problem that it is given",
     "depth_exponents": SIZES,
     "noise_only_lyapunov": SIZES,
     "moment_exponent": SIZES,
+    "WideNet": SIZES,
     "lemma1_bounds": SIZES,
     "singular_value_tail": SIZES,
     "jump_limit": "at the time of the jump it depends on units, as its docstring says",

@@ -51,6 +51,20 @@ def _on(function, problem):
     return lambda u: function(u, problem(u))
 
 
+# -- what every mechanism reads from a problem ------------------------------------------------
+
+
+@row("singular_basis", 2, ONE_OUTPUT)
+def singular_basis(u, problem):
+    view = theory.singular_basis(problem)
+    return [
+        (view.s, u.x),
+        (view.curvature, u.w + 2 * u.x),
+        (view.labels, u.y),
+        (view.minimiser, u.b),
+    ]
+
+
 # -- limits of deep and rank-1 nets -----------------------------------------------------------
 
 

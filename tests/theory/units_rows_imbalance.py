@@ -315,7 +315,6 @@ def split(u):
 @row("width_bound")
 def width_bound(u):
     # Entries of the layers are of order one: labels have the unit of the inputs.
-    found = theory.width_bound(
-        2, 4, 3, 500, 0.4, 0.1, u(4.0, 2 * u.x), u(1.0, 2 * u.x), u(2.0, u.x)
-    )
+    net = theory.WideNet(2, 4, 3, 500, 0.4)
+    found = theory.width_bound(net, 0.1, u(4.0, 2 * u.x), u(1.0, 2 * u.x), u(2.0, u.x))
     return [(found.log_bound, 0), (found.log_C, 0), (found.log_threshold, 0)]

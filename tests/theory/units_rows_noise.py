@@ -24,7 +24,7 @@ KAPPA, DECAY = 0.1, 0.02
 
 
 def halves(u):
-    return u(U0, u.p), u(V0, u.p)
+    return u.params(u=U0, v=V0)
 
 
 __all__ = ["ROWS"]
@@ -34,7 +34,7 @@ __all__ = ["ROWS"]
 
 @row("diagonal.limit", of=ONE_OUTPUT)
 def limit(u, problem):
-    end = diagonal.limit(problem, *halves(u))
+    end = diagonal.limit(problem, halves(u))
     assert end.residual < 1e-10
     return [(end.u, u.p), (end.v, u.p), (end.theta, u.b)]
 
@@ -42,7 +42,7 @@ def limit(u, problem):
 @row("diagonal.limiting_flow")
 def limiting_flow(u):
     c = u(1.0, 2 * u.p - u.t)
-    found = diagonal.limiting_flow(regression(u), *halves(u), u(TIMES, 2 * u.t), c)
+    found = diagonal.limiting_flow(regression(u), halves(u), u(TIMES, 2 * u.t), c)
     return [(part, u.p) for part in found]
 
 
@@ -56,7 +56,7 @@ def kernel_solution(u):
     problem = regression(u)
     return [
         (diagonal.kernel_solution(problem), u.b),
-        (diagonal.kernel_solution(problem, *halves(u)), u.b),
+        (diagonal.kernel_solution(problem, halves(u)), u.b),
     ]
 
 
@@ -72,7 +72,7 @@ def canonical(u):
 
 @row("diagonal.distance_to_canonical")
 def distance_to_canonical(u):
-    return [(diagonal.distance_to_canonical(*halves(u), u(THETA, u.b)), u.p)]
+    return [(diagonal.distance_to_canonical(halves(u), u(THETA, u.b)), u.p)]
 
 
 @row("diagonal.weighted_l1")
@@ -94,43 +94,43 @@ def l1_rate(u):
 
 @row("diagonal.pl_constant")
 def pl_constant(u):
-    return [(diagonal.pl_constant(regression(u), *halves(u)), -u.t)]
+    return [(diagonal.pl_constant(regression(u), halves(u)), -u.t)]
 
 
 @row("diagonal.length_bound")
 def length_bound(u):
-    return [(diagonal.length_bound(regression(u), *halves(u)), u.p)]
+    return [(diagonal.length_bound(regression(u), halves(u)), u.p)]
 
 
 @row("diagonal.hessian")
 def hessian(u):
-    return [(diagonal.hessian(regression(u), *halves(u)), -u.t)]
+    return [(diagonal.hessian(regression(u), halves(u)), -u.t)]
 
 
 @row("diagonal.regulariser")
 def regulariser(u):
-    return [(diagonal.regulariser(regression(u), *halves(u)), -u.t)]
+    return [(diagonal.regulariser(regression(u), halves(u)), -u.t)]
 
 
 @row("diagonal.projected_gradient")
 def projected_gradient(u):
-    return [(part, -u.t - u.p) for part in diagonal.projected_gradient(regression(u), *halves(u))]
+    return [(part, -u.t - u.p) for part in diagonal.projected_gradient(regression(u), halves(u))]
 
 
 @row("diagonal.limiting_field")
 def limiting_field(u):
-    found = diagonal.limiting_field(regression(u), *halves(u), u(1.0, 2 * u.p - u.t))
+    found = diagonal.limiting_field(regression(u), halves(u), u(1.0, 2 * u.p - u.t))
     return [(part, u.p - 2 * u.t) for part in found]
 
 
 @row("diagonal.tangent_kernel")
 def tangent_kernel(u):
-    return [(diagonal.tangent_kernel(regression(u), *halves(u)), 2 * (u.x + u.p))]
+    return [(diagonal.tangent_kernel(regression(u), halves(u)), 2 * (u.x + u.p))]
 
 
 @row("diagonal.manifold_dimension")
 def manifold_dimension(u):
-    return [(diagonal.manifold_dimension(regression(u), *halves(u)), 0)]
+    return [(diagonal.manifold_dimension(regression(u), halves(u)), 0)]
 
 
 @row("diagonal.product_law")
@@ -146,7 +146,7 @@ def noise_level(u):
 
 @row("diagonal.stability_bound")
 def stability_bound(u):
-    return [(diagonal.stability_bound(regression(u), *halves(u)), u.t)]
+    return [(diagonal.stability_bound(regression(u), halves(u)), u.t)]
 
 
 # -- charges under noise --------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def fixed_point(u):
 @row("symmetry.fixed_points")
 def fixed_points(u):
     found = symmetry.fixed_points(*squares(u))
-    return [(found.value, 0), (found.d_sigma2, -2 * (u.p - u.t)), (found.d_gamma, u.t)]
+    return [(found.value, 0), (found.d_sigma2, -2 * (u.p - u.t)), (found.d_weight_decay, u.t)]
 
 
 @row("symmetry.noether_flow")
@@ -306,13 +306,13 @@ def factorisation_equilibrium(u):
 
 @row("diagonal.limiting_pl")
 def limiting_pl(u):
-    return [(diagonal.limiting_pl(regression(u), *halves(u)), -u.t - 2 * u.p)]
+    return [(diagonal.limiting_pl(regression(u), halves(u)), -u.t - 2 * u.p)]
 
 
 @row("diagonal.limiting_length_bound")
 def limiting_length_bound(u):
     constant = u(0.4, -u.t - 2 * u.p)
-    return [(diagonal.limiting_length_bound(regression(u), *halves(u), constant), u.p)]
+    return [(diagonal.limiting_length_bound(regression(u), halves(u), constant), u.p)]
 
 
 @row("symmetry.deep_equilibrium", 3)

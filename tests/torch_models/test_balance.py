@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import gradbias.torch as gbt  # noqa: E402
+from gradbias.torch._move import solve  # noqa: E402
 
 torch.set_num_threads(1)
 L = nn.Linear
@@ -108,6 +109,40 @@ def test_it_is_the_least_norm_of_the_orbit():
     gbt.balance(model, x)
     least = sum(float(p.detach().square().sum()) for p in model.parameters())
     assert least == pytest.approx(best.fun, rel=1e-10)
+
+
+def deep(depth, width=4):
+    """A chain of ReLU layers whose scales differ by decades."""
+    torch.manual_seed(6)
+    layers = [layer for _ in range(depth) for layer in (L(width, width), nn.ReLU())]
+    net = nn.Sequential(*layers, L(width, 2)).double()
+    with torch.no_grad():
+        for layer in net[::2]:
+            layer.weight.copy_(torch.randn_like(layer.weight) * 10 ** torch.randn(()))
+            layer.bias.copy_(torch.randn_like(layer.bias))
+    return net
+
+
+def test_deep_chains_end_at_their_balance():
+    """The problem is convex: equal norms on both sides of all units are the least norm."""
+    model = deep(24)
+    start = sum(float(p.detach().square().sum()) for p in model.parameters())
+    jump = gbt.balance(model)
+    assert len(jump.lam) == 24
+    assert jump.sweeps < 12 and jump.left < 1e-13
+    for ratio in jump.after.ratio.values():
+        np.testing.assert_allclose(ratio, 1, rtol=1e-12)
+    assert sum(float(p.detach().square().sum()) for p in model.parameters()) < 0.5 * start
+
+
+def test_newton_ends_where_sweeps_alone_end(monkeypatch):
+    together = gbt.balance(deep(8))
+    monkeypatch.setattr(solve, "TERMS", 0)
+    alone = gbt.balance(deep(8))
+    assert together.sweeps < 12 and alone.sweeps > 30
+    assert alone.after.norm == pytest.approx(together.after.norm, rel=1e-12)
+    for name, lam in alone.lam.items():
+        np.testing.assert_allclose(together.lam[name], lam, atol=1e-8)
 
 
 def test_pairs_meet_as_matrices():

@@ -79,6 +79,20 @@ def test_the_noise_is_balanced_and_norms_are_not():
     assert max(np.abs(np.log(n.ratio)).max() for n in other.after.noise.values()) > 0.1
 
 
+def test_the_noise_of_a_deep_chain_is_balanced():
+    torch.manual_seed(1)
+    layers = [layer for _ in range(20) for layer in (L(4, 4), nn.LeakyReLU())]
+    model = nn.Sequential(*layers, L(4, 2)).double()
+    with torch.no_grad():
+        for layer in model[::2]:
+            layer.weight.copy_(nn.init.orthogonal_(layer.weight) * 1.2)
+    batch = (torch.randn(20, 4).double(), torch.randn(20, 2).double())
+    jump = gbt.equilibrate(model, squared, batch)
+    assert jump.sweeps < 12 and jump.left < 1e-12 and jump.difference < 1e-10
+    for noise in jump.after.noise.values():
+        np.testing.assert_allclose(noise.ratio, 1, rtol=1e-9)
+
+
 def test_starts_of_one_orbit_end_at_one_point():
     model, batch = setting()
     gbt.equilibrate(model, squared, batch)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from gradbias.torch._measure.curvature import Sharpness  # noqa: E402
+from gradbias.torch._measure.curvature import TopEigenpair  # noqa: E402
 from gradbias.torch._measure.unwrap import unwrap_model  # noqa: E402
 from gradbias.torch._monitor.charge_law import ChargeLaw  # noqa: E402
 from gradbias.torch._monitor.clock import Clock  # noqa: E402
@@ -480,7 +480,7 @@ def test_other_optimisers_and_named_arguments():
 @pytest.fixture
 def flat(monkeypatch):
     """No sharpness, which takes most of the time."""
-    none = Sharpness(1.0, 0.0, 1, True, torch.ones(1))
+    none = TopEigenpair(1.0, 0.0, 1, True, torch.ones(1))
     monkeypatch.setattr("gradbias.torch._monitor.readings.sharpness", lambda *_, **__: none)
 
 

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from gradbias.torch._find.family import Family, Part  # noqa: E402
+from gradbias.torch._find.family import Family, ParameterPart  # noqa: E402
 from gradbias.torch._measure.noise import gradient_noise  # noqa: E402
 
 torch.set_num_threads(1)
@@ -14,12 +14,12 @@ torch.set_num_threads(1)
 
 def neurons(before, after, units):
     unit = torch.arange(units)
-    into = [Part(f"{before}.{end}", (0,), unit, 1.0) for end in ("weight", "bias")]
+    into = [ParameterPart(f"{before}.{end}", (0,), unit, 1.0) for end in ("weight", "bias")]
     return Family(
         f"{before} -> {after}",
         "rescaling",
         units,
-        (*into, Part(f"{after}.weight", (1,), unit, -1.0)),
+        (*into, ParameterPart(f"{after}.weight", (1,), unit, -1.0)),
     )
 
 

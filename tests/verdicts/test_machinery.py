@@ -115,8 +115,8 @@ def test_a_theorem_with_runs_of_its_own(known):
 
 
 def test_an_ensemble_arrives_as_a_dataset(known):
-    def mean(runs):
-        ends = runs["run"]["theta_end"]
+    def mean(run):
+        ends = run["theta_end"]
         return {"theta": th.measured(ends.mean("seed"), standard_error=ends.std("seed") / 2)}
 
     theorem = toy.theorem(
@@ -130,7 +130,7 @@ def test_check_is_all_three(known):
     study = gb.check(toy.setup(1))
     assert study.verdicts["toy.frozen"].verdict == "holds"
     assert "toy.frozen" in str(study) and "toy.frozen" in study._repr_html_()
-    assert study.verdicts.to_pandas().shape[1] == 5
+    assert study.verdicts.to_pandas().shape[1] == 6
     assert study.verdicts.to_xarray()["error"].size == len(study.verdicts)
     assert study.plot().get_xlabel()
 
@@ -155,20 +155,43 @@ def test_exit_codes(change, code):
     assert gb.verify(toy.theorem(**change), instances=1).exit_code == code
 
 
-def test_errata_are_shown_or_not():
-    def erratum(printed, kind="numeric", corrected=1e-3):
-        evidence = th.Evidence(printed, corrected)
-        return th.Erratum("Eq (1)", "$a$", "$b$", kind, lambda key: evidence)
+def erratum(bound=False, **numbers):
+    evidence = th.Evidence(**numbers)
+    return th.Erratum("Eq (1)", "$a$", "$b$", "false", lambda key: evidence, bound)
 
-    def words(*errata):
-        theorem = toy.theorem(errata=errata, controls=())
-        return [row.verdict for row in gb.verify(theorem, instances=1)][1:]
 
-    assert words(erratum(0.5), erratum(0.01)) == ["shown", "not shown"]
-    assert words(erratum(1.2, "bound", 0.9), erratum(0.8, "bound", 0.7)) == ["shown", "not shown"]
-    assert words(th.Erratum("Eq (2)", "$a$", "$b$", "loose")) == []
-    with pytest.raises(ValueError, match="must have evidence"):
-        th.Erratum("Eq (3)", "$a$", "$b$", "numeric")
+@pytest.mark.parametrize(
+    ("numbers", "word"),
+    [
+        ({"printed": 0.5, "corrected": 1e-12}, "shown"),
+        ({"printed": 1e-16, "corrected": 0.0}, "not shown"),  # both right
+        ({"printed": 0.5, "corrected": 0.01}, "not shown"),  # both wrong
+        ({"printed": 0.3, "corrected": 0.25, "uncertainty": 1e-3}, "not shown"),
+        ({"printed": 0.5, "corrected": 0.01, "tolerance": 0.05}, "shown"),
+        ({"printed": 0.04, "corrected": 0.01, "tolerance": 0.05}, "not shown"),  # agrees, too
+        ({"printed": 0.5, "corrected": 0.02, "uncertainty": 0.01}, "shown"),
+        ({"printed": 0.5, "corrected": 0.02, "uncertainty": 0.06}, "not shown"),  # too near
+        ({"printed": float("nan"), "corrected": 0.0}, "not shown"),
+        ({"printed": 0.5, "corrected": float("nan")}, "not shown"),
+        ({"bound": True, "printed": 1.2, "corrected": 0.9}, "shown"),
+        ({"bound": True, "printed": 0.8, "corrected": 0.7}, "not shown"),
+        ({"bound": True, "printed": 2.0, "corrected": 1.1}, "not shown"),
+        ({"bound": True, "printed": 1.2, "corrected": 0.9, "uncertainty": 0.1}, "not shown"),
+    ],
+)
+def test_errata_are_shown_or_not(numbers, word):
+    """Apart by more than ten times what they are uncertain by, and the corrected one right."""
+    theorem = toy.theorem(errata=[erratum(**numbers)], controls=())
+    assert [row.verdict for row in gb.verify(theorem, instances=1)][1:] == [word]
+
+
+def test_only_errors_of_a_paper_have_evidence():
+    theorem = toy.theorem(errata=[th.Erratum("Eq (2)", "$a$", "$b$", "loose")], controls=())
+    assert len(list(gb.verify(theorem, instances=1))) == 1
+    with pytest.raises(ValueError, match="kind must be one of"):
+        th.Erratum("Eq (3)", "$a$", "$b$", "numeric")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="evidence is for"):
+        th.Erratum("Eq (4)", "$a$", "$b$", "reading", lambda key: th.Evidence(1.0, 0.0))
 
 
 def test_authors_check_is_silent_on_a_good_theorem():
@@ -181,7 +204,7 @@ def test_authors_check_is_silent_on_a_good_theorem():
         ({"controls": ()}, "no control"),
         ({"instances": lambda key: toy.setup(0)}, "must use its key"),
         ({"instances": lambda key: toy.setup(key, decay=0.1)}, "breaks a hypothesis"),
-        ({"statement": r"It is $\undefinedcommand$."}, "cannot show"),
+        ({"statement": r"It is $\undefinedcommand$."}, "unknown command"),
         ({"measure": lambda runs: {"other": 1.0}}, "measures"),
         ({"nets": (gb.Rank1,)}, "not of the nets"),
     ],

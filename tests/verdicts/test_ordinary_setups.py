@@ -7,7 +7,7 @@ import pytest
 
 import gradbias as gb
 from gradbias import theorems as th
-from gradbias._verdicts.compare import judge_runs, judged
+from gradbias._verdicts.judge import judge_runs, judged
 from gradbias._verdicts.predict import Prediction
 from gradbias._verdicts.reached_rows import reached
 from gradbias._verdicts.remaining_distance import carried_on
@@ -60,7 +60,10 @@ def test_every_theorem_on_an_ordinary_setup(make):
 def test_the_setup_of_the_readme(dynamics):
     found = words(ordinary.readme(dynamics), "imbalance.*")
     assert len(found) >= 8
-    assert {word for word, *_ in found.values()} == {"holds"}, found
+    # A start that is not Gaussian of variance 1/h has no bound of Theorem 2's kind.
+    vacuous = {name for name, (_, _, _, why) in found.items() if why == "the bound is not finite"}
+    assert {theorem for theorem, _ in vacuous} <= {"imbalance.eq42"}
+    assert {found[name][0] for name in found.keys() - vacuous} == {"holds"}, found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import gradbias as gb
 from gradbias import theorems as th
 from gradbias._verdicts import reproduced as _reproduced
-from gradbias._verdicts.compare import judged
+from gradbias._verdicts.judge import judged
 from gradbias._verdicts.predict import Prediction
 from gradbias._verdicts.reproduced import reproduced
 from gradbias._verdicts.runs import execute
@@ -40,9 +40,9 @@ def test_a_prediction_that_is_wrong_is_refuted_twice():
 def test_an_error_that_rounding_makes_refutes_nothing():
     """A measurement of last digits: on a nudged start they are others."""
 
-    def digits(runs):
-        theta = np.asarray(runs["run"].setup.params["W1"])[:, 0]
-        return {"theta": toy.measure(runs)["theta"].value + np.sin(1e16 * theta)}
+    def digits(run):
+        theta = np.asarray(run.setup.params["W1"])[:, 0]
+        return {"theta": toy.measure(run)["theta"].value + np.sin(1e16 * theta)}
 
     setup = toy.setup(0)
     unstable = toy.theorem(measure=digits)
@@ -126,7 +126,7 @@ def test_a_theorem_may_say_that_its_runs_decide_nothing():
 
 def test_what_is_allowed_must_be_a_number():
     def unknown(setup):
-        return th._theorem.Told(wrong(setup), expected={"theta": np.nan})
+        return th.Told(wrong(setup), expected={"theta": np.nan})
 
     (found,) = by_itself(told(toy.theorem(predict=unknown), toy.setup(0)))
     assert found.verdict == "inconclusive" and "allowed is not a number" in found.reason

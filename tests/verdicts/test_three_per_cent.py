@@ -6,37 +6,14 @@ import numpy as np
 import pytest
 
 from gradbias import theorems as th
-from gradbias._verdicts.compare import judge_runs
+from gradbias._verdicts.judge import judge_runs
 from gradbias._verdicts.predict import Prediction
 from gradbias._verdicts.runs import execute
 
 WRONG = 0.03
 # What three per cent passes by: means over ensembles, and what a finite step or width brings.
 BLUNT = {
-    "spectral.noise.clock",
-    "spectral.noise.loss",
-    "spectral.noise.slow",
-    "spectral.noise.prop4.1b",
-    "spectral.noise.prop4.1c",
-    "spectral.noise.collapse",
-    "zeroloss.lemmaC.8",
-    "zeroloss.thm4.6",
-    "zeroloss.cor5.1.stationary",
-    "zeroloss.lemmaD.13",
-    "zeroloss.plateau",
-    "zeroloss.remarkB.10",
-    "zeroloss.thm6.1",
-    "zeroloss.thm6.7",
     "imbalance.infinite_width",
-    "equilibrium.eq7",
-    "equilibrium.timescales",
-    "equilibrium.lemmaB.5",
-    "equilibrium.eq15.init",
-    "equilibrium.eq14",
-    "equilibrium.eq15.end",
-    "equilibrium.thm5.4.sgd",
-    "equilibrium.eq20",
-    "equilibrium.eq23",
     "equilibrium.eq24",
 }
 QUICK = {
@@ -61,9 +38,9 @@ def wrong(claim):
     if claim.relation != "=":
         return claim  # a bound need not be tight
     if np.any(claim.value):
-        return dataclasses.replace(claim, value=(1 + WRONG) * claim.value)
+        return dataclasses.replace(claim, value=np.asarray((1 + WRONG) * claim.value))
     scale = 1.0 if claim.scale is None else claim.scale
-    return dataclasses.replace(claim, value=claim.value + WRONG * scale)
+    return dataclasses.replace(claim, value=np.asarray(claim.value + WRONG * scale))
 
 
 @pytest.mark.parametrize("theorem", list(_cases()))
@@ -72,7 +49,8 @@ def test_a_prediction_that_is_three_per_cent_wrong_does_not_hold(theorem):
     relations = set()
 
     def mutated(*given):
-        told = theorem.tell(*given)
+        told = theorem.predict(*given)
+        told = told if isinstance(told, th.Told) else th.Told(told)
         relations.update(claim.relation for claim in told.claims.values())
         return dataclasses.replace(
             told, values={name: wrong(claim) for name, claim in told.claims.items()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias._verdicts.weak_error_fit import Samples, errors_of, fitted_order, summary
+from gradbias._verdicts.weak_error_fit import EnsemblePair, errors_of, fitted_order, summary
 
 PROBLEM = gb.Regression.half_mean(np.eye(3, 5), np.ones(3))
 START = {"u": np.full(5, 1.0), "v": np.full(5, 0.8)}
@@ -36,7 +36,7 @@ def test_errors_are_without_bias_and_their_standard_errors_true(limit_members, s
     for _ in range(400):
         ours = true + rng.standard_normal((30, 1, 10))
         limit = rng.standard_normal((limit_members, 1, 10)) if limit_members > 1 else 0 * ours[:1]
-        error, spread = errors_of(Samples(ours, limit))
+        error, spread = errors_of(EnsemblePair(ours, limit))
         plain.append(np.sum((ours.mean(axis=0) - limit.mean(axis=0)) ** 2))
         found.append((error[0], spread[0]))
     errors, spreads = np.array(found).T
@@ -53,7 +53,7 @@ def test_errors_are_without_bias_and_their_standard_errors_true(limit_members, s
 def test_a_lost_member_makes_its_error_nan():
     rates, steps = np.array([0.1, 0.05, 0.025]), np.array([[1, 2], [4, 8], [16, 32]])
     rng = np.random.default_rng(0)
-    pairs = [Samples(rate * (1 + 0.01 * rng.standard_normal((9, 2, 3))), np.zeros((1, 2, 3)))
+    pairs = [EnsemblePair(rate * (1 + 0.01 * rng.standard_normal((9, 2, 3))), np.zeros((1, 2, 3)))
              for rate in rates]  # fmt: skip
     pairs[0].ours[4, 0, 1] = np.nan
     found = summary(rates, steps, pairs, True, 9)

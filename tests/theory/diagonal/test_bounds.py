@@ -23,28 +23,30 @@ def differentiated(problem, x):
 
 def test_the_hessian():
     problem, (u0, v0) = random_problem(50, 3, 5, weight=0.3), random_start(50, 5)
-    end = diagonal.limit(problem, u0, v0)
+    end = diagonal.limit(problem, {"u": u0, "v": v0})
     for u, v in [(u0, v0), (end.u, end.v)]:
-        told = diagonal.hessian(problem, u, v)
+        told = diagonal.hessian(problem, {"u": u, "v": v})
         np.testing.assert_allclose(told, differentiated(problem, np.append(u, v)), atol=1e-12)
-        assert np.trace(told) == pytest.approx(diagonal.regulariser(problem, u, v))
+        assert np.trace(told) == pytest.approx(diagonal.regulariser(problem, {"u": u, "v": v}))
     J = jacobian(problem.X, np.append(end.u, end.v))
     np.testing.assert_allclose(told, 2 * 0.3 * J.T @ J, atol=1e-12)  # Eq (35)
-    np.testing.assert_allclose(diagonal.tangent_kernel(problem, end.u, end.v), J @ J.T, rtol=1e-12)
+    np.testing.assert_allclose(
+        diagonal.tangent_kernel(problem, {"u": end.u, "v": end.v}), J @ J.T, rtol=1e-12
+    )
 
 
 def test_the_dimension():
     problem, (u, v) = random_problem(51, 4, 6, duplicate=True), random_start(51, 6)
-    assert diagonal.manifold_dimension(problem, 1e-9 * u, 1e9 * v) == 12 - 3
-    assert diagonal.manifold_dimension(problem, u, np.zeros(6)) == 12 - 3
+    assert diagonal.manifold_dimension(problem, {"u": 1e-9 * u, "v": 1e9 * v}) == 12 - 3
+    assert diagonal.manifold_dimension(problem, {"u": u, "v": np.zeros(6)}) == 12 - 3
     u[:4] = v[:4] = 0  # two coordinates are left for three directions
-    assert diagonal.manifold_dimension(problem, u, v) == 12 - 2
+    assert diagonal.manifold_dimension(problem, {"u": u, "v": v}) == 12 - 2
 
 
 def test_f_is_orthogonal_to_the_outputs_and_shortest():
     problem, (u, v) = random_problem(52, 3, 5, weight=0.3), random_start(52, 5)
     u[0] = v[0] = v[1] = 0.0  # at the boundary
-    F = np.concatenate(diagonal.projected_gradient(problem, u, v))
+    F = np.concatenate(diagonal.projected_gradient(problem, {"u": u, "v": v}))
     J = jacobian(problem.X, np.append(u, v))
     s = diagonal.decay_rates(problem)
     slope = 2 * np.tile(s, 2) * np.append(u, v)
@@ -57,13 +59,13 @@ def test_the_flow_obeys_its_inequality_and_length():
     for seed, n, duplicate in [(53, 3, False), (54, 4, True)]:
         problem = random_problem(seed, n, 5, weight=0.3, duplicate=duplicate)
         u0, v0 = random_start(seed, 5)
-        C = diagonal.pl_constant(problem, u0, v0)
+        C = diagonal.pl_constant(problem, {"u": u0, "v": v0})
         for T in (0, 0.1, 0.5):
             u, v, _ = gradient_flow(problem, u0, v0, T) if T else (u0, v0, 0)
             slope = field(problem, np.append(u, v))
             assert slope @ slope >= C * (problem.loss(u**2 - v**2) - problem.min_loss)
         _, _, length = gradient_flow(problem, u0, v0, 20)
-        assert length <= diagonal.length_bound(problem, u0, v0)
+        assert length <= diagonal.length_bound(problem, {"u": u0, "v": v0})
 
 
 def test_the_printed_constant_is_false():
@@ -74,47 +76,56 @@ def test_the_printed_constant_is_false():
     problem, one = gb.Regression.half_mean(X, worst), np.ones(7)
     slope = field(problem, np.ones(14))
     ratio = slope @ slope / problem.loss(np.zeros(7))
-    assert ratio == pytest.approx(diagonal.pl_constant(problem, one, one), rel=1e-12)
-    assert ratio / diagonal.pl_constant(problem, one, one, "paper") == pytest.approx(0.25)
+    assert ratio == pytest.approx(diagonal.pl_constant(problem, {"u": one, "v": one}), rel=1e-12)
+    assert ratio / diagonal.pl_constant(problem, {"u": one, "v": one}, "paper") == pytest.approx(
+        0.25
+    )
 
 
 def test_the_printed_length_is_false():
     """n = 1 and u = v: the corrected bound is attained to 0.1 %, the printed one is a quarter."""
     problem, one = gb.Regression.half_mean([[1.0]], [0.05]), np.ones(1)
     _, _, length = gradient_flow(problem, one, one, 10)
-    assert length == pytest.approx(diagonal.length_bound(problem, one, one), rel=1e-3)
-    assert length <= diagonal.length_bound(problem, one, one)
-    assert length > 3.9 * diagonal.length_bound(problem, one, one, "paper")
+    assert length == pytest.approx(diagonal.length_bound(problem, {"u": one, "v": one}), rel=1e-3)
+    assert length <= diagonal.length_bound(problem, {"u": one, "v": one})
+    assert length > 3.9 * diagonal.length_bound(problem, {"u": one, "v": one}, "paper")
 
 
 def test_bounds_at_the_edges():
     problem = gb.Regression.half_mean([[1.0, 0.0]], [1.0])
-    assert diagonal.pl_constant(problem, [1, 0], [2, 0]) == pytest.approx(32)  # column 2 is unseen
-    assert diagonal.length_bound(problem, [0, 1], [2, 1]) == np.inf
-    assert diagonal.length_bound(problem, [np.sqrt(2), 1], [1, 1]) == pytest.approx(0, abs=1e-7)
+    assert diagonal.pl_constant(problem, {"u": [1, 0], "v": [2, 0]}) == pytest.approx(
+        32
+    )  # column 2 is unseen
+    assert diagonal.length_bound(problem, {"u": [0, 1], "v": [2, 1]}) == np.inf
+    assert diagonal.length_bound(problem, {"u": [np.sqrt(2), 1], "v": [1, 1]}) == pytest.approx(
+        0, abs=1e-7
+    )
     blind = gb.Regression.half_mean(np.zeros((1, 2)), [1.0])
-    assert diagonal.length_bound(blind, [1, 1], [1, 1]) == 0.0
+    assert diagonal.length_bound(blind, {"u": [1, 1], "v": [1, 1]}) == 0.0
     with pytest.raises(ValueError, match="constant must be one of 'corrected', 'paper'"):
-        diagonal.pl_constant(problem, [1, 0], [2, 0], "printed")
+        diagonal.pl_constant(problem, {"u": [1, 0], "v": [2, 0]}, "printed")
 
 
 def test_the_limiting_flow_obeys_its_inequality_and_length():
     """Lemmas D.16 and D.17, with the least ratio that the flow itself shows."""
     problem, (u0, v0), c = random_problem(56, 3, 5, weight=0.3), random_start(56, 5), 1.0
     times = np.concatenate([[0.0], np.geomspace(1e-3, 30, 40)])
-    u, v = diagonal.limiting_flow(problem, u0, v0, times, c)
-    ratios = [diagonal.limiting_pl(problem, *x) for x in zip(u, v, strict=True)]
-    gaps = np.array([diagonal.regulariser(problem, *x) for x in zip(u, v, strict=True)])
+    u, v = diagonal.limiting_flow(problem, {"u": u0, "v": v0}, times, c)
+    ratios = [diagonal.limiting_pl(problem, {"u": a, "v": b}) for a, b in zip(u, v, strict=True)]
+    gaps = np.array(
+        [diagonal.regulariser(problem, {"u": a, "v": b}) for a, b in zip(u, v, strict=True)]
+    )
     least = diagonal.decay_rates(problem) @ np.abs(diagonal.weighted_l1(problem))
     assert min(ratios) > 0 and np.all(gaps >= least - 1e-12)
 
     def right(x):
-        return np.concatenate(diagonal.limiting_field(problem, *np.split(x, 2), c))
+        at = {"u": x[:5], "v": x[5:]}
+        return np.concatenate(diagonal.limiting_field(problem, at, c))
 
     end, length = integrated(right, np.append(u[0], v[0]), 3.0)
     near = min(r for r, t in zip(ratios, times, strict=True) if t <= 3)
-    assert length <= diagonal.limiting_length_bound(problem, u[0], v[0], near)
-    assert length > 0.2 * diagonal.limiting_length_bound(problem, u[0], v[0], near)
+    assert length <= diagonal.limiting_length_bound(problem, {"u": u[0], "v": v[0]}, near)
+    assert length > 0.2 * diagonal.limiting_length_bound(problem, {"u": u[0], "v": v[0]}, near)
     np.testing.assert_allclose(
-        end, np.concatenate(diagonal.limiting_flow(problem, u0, v0, 3.0, c)), atol=1e-9
+        end, np.concatenate(diagonal.limiting_flow(problem, {"u": u0, "v": v0}, 3.0, c)), atol=1e-9
     )

@@ -39,7 +39,7 @@ def test_the_rate_is_the_flows(nonzero):
     problem, c = gb.Regression(X, X @ w, 0.2), 0.5
     end, proof = diagonal.weighted_l1(problem), diagonal.l1_certificate(problem)
     t = np.array([17.0, 21.0] if nonzero is None else [60.0, 70.0])
-    u, v = diagonal.limiting_flow(problem, np.ones(9), np.ones(9), t, c)
+    u, v = diagonal.limiting_flow(problem, {"u": np.ones(9), "v": np.ones(9)}, t, c)
     # Sparser than n: below rounding of the labels, where only coordinates off the support tell.
     off = np.abs(end) < 1e-9
     error = np.linalg.norm((u**2 - v**2)[:, off], axis=1)
@@ -74,12 +74,12 @@ def test_label_noise_finds_what_the_kernel_misses():
     problem = gb.problems.sparse(18, 30, 3, entries="gaussian", key=1)
     teacher = gb.problems.sparse_teacher(30, 3, key=1)
     assert diagonal.l1_certificate(problem, teacher).unique
-    u, v = diagonal.limiting_flow(problem, np.ones(30), np.ones(30), 60.0, 1.0)
+    u, v = diagonal.limiting_flow(problem, {"u": np.ones(30), "v": np.ones(30)}, 60.0, 1.0)
     np.testing.assert_allclose(u**2 - v**2, teacher, atol=1e-3)
-    assert diagonal.distance_to_canonical(-u, v, teacher) < 0.02
+    assert diagonal.distance_to_canonical({"u": -u, "v": v}, teacher) < 0.02
     kernel = diagonal.kernel_solution(problem)
     assert np.sum((kernel - teacher) ** 2) > 0.3
-    wide = diagonal.limit(problem, np.full(30, 1e3), np.full(30, 1e3))
+    wide = diagonal.limit(problem, {"u": np.full(30, 1e3), "v": np.full(30, 1e3)})
     np.testing.assert_allclose(wide.theta, kernel, atol=1e-6)
 
 
@@ -89,12 +89,15 @@ def test_the_linearised_net():
     J, theta = 2 * np.hstack([problem.X * u0, -problem.X * v0]), u0**2 - v0**2
     step = np.linalg.pinv(J) @ (problem.Y - problem.X @ theta)
     told = theta + 2 * u0 * step[:5] - 2 * v0 * step[5:]
-    np.testing.assert_allclose(diagonal.kernel_solution(problem, u0, v0), told, atol=1e-12)
     np.testing.assert_allclose(
-        diagonal.kernel_solution(problem, np.full(5, 7.0), np.full(5, 7.0)), problem.min_norm
+        diagonal.kernel_solution(problem, {"u": u0, "v": v0}), told, atol=1e-12
     )
-    with pytest.raises(ValueError, match="u0 and v0 must be given both"):
-        diagonal.kernel_solution(problem, u0)
+    np.testing.assert_allclose(
+        diagonal.kernel_solution(problem, {"u": np.full(5, 7.0), "v": np.full(5, 7.0)}),
+        problem.min_norm,
+    )
+    with pytest.raises(ValueError, match="params must be a dict with u and v"):
+        diagonal.kernel_solution(problem, {"u": u0})
 
 
 def test_the_kernels_error():
@@ -118,8 +121,8 @@ def test_canonical_parameters():
     u, v = diagonal.canonical(w)
     np.testing.assert_array_equal(u, [2.0, 0.0, 0.0])
     np.testing.assert_array_equal(v, [0.0, 3.0, 0.0])
-    assert diagonal.distance_to_canonical(-u, v, w) == 0.0
-    assert diagonal.distance_to_canonical(u, [0, 3, 3], w) == 3.0
+    assert diagonal.distance_to_canonical({"u": -u, "v": v}, w) == 0.0
+    assert diagonal.distance_to_canonical({"u": u, "v": [0, 3, 3]}, w) == 3.0
 
 
 def test_worse_vertices_are_stationary_but_left():
@@ -128,17 +131,19 @@ def test_worse_vertices_are_stationary_but_left():
     s, best = diagonal.decay_rates(problem), diagonal.weighted_l1(problem)
     for w in vertices(problem.X, problem.Y):
         u, v = diagonal.canonical(w)
-        np.testing.assert_allclose(diagonal.projected_gradient(problem, u, v), 0, atol=1e-9)
+        np.testing.assert_allclose(
+            diagonal.projected_gradient(problem, {"u": u, "v": v}), 0, atol=1e-9
+        )
         if s @ np.abs(w) < s @ np.abs(best) + 1e-9:
             continue
         off = w == 0
         u, v = np.where(off, 1e-6, u), np.where(off, 1e-6, v)
         du, dv = np.split(projected_field(problem, np.append(u, v), 1.0), 2)
         h = 1e-3
-        later = diagonal.escape_potential(u + h * du, v + h * dv, best, off)
-        assert later > diagonal.escape_potential(u, v, best, off)
+        later = diagonal.escape_potential({"u": u + h * du, "v": v + h * dv}, best, off)
+        assert later > diagonal.escape_potential({"u": u, "v": v}, best, off)
         vertex = diagonal.canonical(w)
-        assert diagonal.escape_potential(*vertex, best, off) == -np.inf
+        assert diagonal.escape_potential(dict(zip("uv", vertex, strict=True)), best, off) == -np.inf
 
 
 def test_recovery_conditions():

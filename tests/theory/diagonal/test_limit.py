@@ -26,7 +26,7 @@ FLOWS = {
 def test_it_is_where_the_flow_goes(case):
     problem, (u0, v0), T = FLOWS[case]
     u, v, _ = gradient_flow(problem, u0, v0, T)
-    end = diagonal.limit(problem, u0, v0)
+    end = diagonal.limit(problem, {"u": u0, "v": v0})
     size = np.max(np.abs([u, v]))
     np.testing.assert_allclose(end.u, u, rtol=0, atol=1e-10 * size)
     np.testing.assert_allclose(end.v, v, rtol=0, atol=1e-10 * size)
@@ -49,7 +49,7 @@ def test_zeros_keep_their_sign():
             u0[0], v0[1] = 0.0, 0.0
             u0[2] = v0[2] = 0.0
         u, v, _ = gradient_flow(problem, u0, v0, 60)
-        end = diagonal.limit(problem, u0, v0)
+        end = diagonal.limit(problem, {"u": u0, "v": v0})
         np.testing.assert_allclose(end.theta, u**2 - v**2, rtol=0, atol=1e-10)
         np.testing.assert_array_equal((end.u == 0) & (u0 != 0), False)
         np.testing.assert_array_equal(end.v[v0 == 0], 0.0)
@@ -78,7 +78,7 @@ def test_it_minimises_the_hyperbolic_entropy():
     for _ in range(3):
         z = z - np.linalg.solve(curvature(z), entropy(z)[1])
     assert np.max(np.abs(entropy(z)[1])) < 1e-14
-    theta = diagonal.limit(problem, u0, v0).theta
+    theta = diagonal.limit(problem, {"u": u0, "v": v0}).theta
     np.testing.assert_allclose(theta, base + free @ z, rtol=0, atol=1e-11)
 
 
@@ -86,7 +86,7 @@ def test_it_minimises_the_hyperbolic_entropy():
 def test_extreme_starts(scale):
     """Conservation of uv, a in the row space and the fit, to rounding, without a reference."""
     problem, (u0, v0) = random_problem(11, 4, 9), random_start(11, 9, scale)
-    end = diagonal.limit(problem, u0, v0)
+    end = diagonal.limit(problem, {"u": u0, "v": v0})
     assert end.residual < 1e-13
     logs = np.log(np.abs(end.u / u0)), np.log(np.abs(end.v / v0))
     size = 1 + np.max(np.abs(logs))
@@ -102,8 +102,8 @@ def test_extreme_data(labels, inputs):
     """Scaling X and y together changes nothing; scaling y alone is a smaller start."""
     plain, (u0, v0) = random_problem(12, 3, 5), random_start(12, 5)
     scaled = gb.Regression(inputs * plain.X, inputs * labels * plain.Y, 0.5)
-    end = diagonal.limit(scaled, u0, v0)
-    other = diagonal.limit(plain, u0 / np.sqrt(labels), v0 / np.sqrt(labels))
+    end = diagonal.limit(scaled, {"u": u0, "v": v0})
+    other = diagonal.limit(plain, {"u": u0 / np.sqrt(labels), "v": v0 / np.sqrt(labels)})
     assert end.residual < 1e-13
     top = np.max(np.abs(other.theta))
     np.testing.assert_allclose(end.theta / labels, other.theta, rtol=0, atol=1e-12 * top)
@@ -112,18 +112,18 @@ def test_extreme_data(labels, inputs):
 def test_nothing_to_fit():
     u0, v0 = np.array([1.0, -2.0]), np.array([0.5, 3.0])
     for X, Y in [(np.zeros((3, 2)), np.ones(3)), (np.zeros((1, 2)), np.zeros(1))]:
-        end = diagonal.limit(gb.Regression.mean(X, Y), u0, v0)
+        end = diagonal.limit(gb.Regression.mean(X, Y), {"u": u0, "v": v0})
         np.testing.assert_allclose(end.u, u0, rtol=1e-15)
         np.testing.assert_allclose(end.v, v0, rtol=1e-15)
-    silent = diagonal.limit(gb.Regression.mean(np.eye(2), np.ones(2)), [0, 0], [0, 0])
+    silent = diagonal.limit(gb.Regression.mean(np.eye(2), np.ones(2)), {"u": [0, 0], "v": [0, 0]})
     np.testing.assert_array_equal(silent.theta, 0)
-    flat = diagonal.limit(gb.Regression.mean(np.eye(2), np.zeros(2)), u0, v0)
+    flat = diagonal.limit(gb.Regression.mean(np.eye(2), np.zeros(2)), {"u": u0, "v": v0})
     np.testing.assert_allclose(flat.u**2, [0.5, 6.0], rtol=1e-14)  # u² = v² = |uv|
 
 
 def test_signs_that_leave_nothing():
     """θ ≥ 0 and labels that want it negative: all of it vanishes, and that is certified."""
-    end = diagonal.limit(gb.Regression.mean(np.eye(2), -np.ones(2)), [1.0, 2.0], [0, 0])
+    end = diagonal.limit(gb.Regression.mean(np.eye(2), -np.ones(2)), {"u": [1.0, 2.0], "v": [0, 0]})
     assert np.max(np.abs(end.theta)) < 1e-15 and end.residual < 1e-15
 
 
@@ -131,7 +131,7 @@ def test_a_small_difference_of_large_halves():
     """This start is its own end; ln u − ln v would know θ to seven digits only."""
     high, low = 1024 * (1 + 2.0**-30), 1024.0
     problem = gb.Regression.mean([[1.0, 1.0]], [0.0])
-    end = diagonal.limit(problem, [high, low], [low, high])
+    end = diagonal.limit(problem, {"u": [high, low], "v": [low, high]})
     np.testing.assert_allclose(
         end.theta, np.array([1, -1]) * (high - low) * (high + low), rtol=1e-14
     )
@@ -146,12 +146,14 @@ def test_starts_of_all_sizes():
         X[:, 1], X[:, 2] = X[:, 0], 0.0
         problem = gb.Regression.half_mean(X, 1e-3 * problem.Y)
         u0, v0 = 10 ** rng.uniform(-8, 3, (2, 12))
-        end = diagonal.limit(problem, u0, v0)
+        end = diagonal.limit(problem, {"u": u0, "v": v0})
         a, rows = np.log(end.u / u0), problem.row_space
         assert end.residual < 1e-12
         np.testing.assert_allclose(rows @ (rows.T @ a), a, rtol=0, atol=1e-13 * np.max(np.abs(a)))
         np.testing.assert_allclose(end.u * end.v, u0 * v0, rtol=1e-12)
-        u, v = diagonal.limiting_flow(problem, u0, v0, [0.0, 30.0], 1.0)  # certified, or it raises
+        u, v = diagonal.limiting_flow(
+            problem, {"u": u0, "v": v0}, [0.0, 30.0], 1.0
+        )  # certified, or it raises
         np.testing.assert_allclose(u[0], end.u, rtol=1e-12)
         np.testing.assert_allclose([u[1, 2], v[1, 2]], [u0[2], v0[2]], rtol=1e-13)
 
@@ -161,17 +163,19 @@ def test_a_population_is_its_covariance():
     root, teacher = rng.standard_normal((3, 5)), rng.standard_normal((1, 5))
     problem = gb.Population(root.T @ root, teacher, np.eye(1))
     u0, v0 = random_start(13, 5)
-    same = diagonal.limit(gb.Regression.half_sum(root, root @ teacher[0]), u0, v0)
-    np.testing.assert_allclose(diagonal.limit(problem, u0, v0).theta, same.theta, atol=1e-12)
+    same = diagonal.limit(gb.Regression.half_sum(root, root @ teacher[0]), {"u": u0, "v": v0})
+    np.testing.assert_allclose(
+        diagonal.limit(problem, {"u": u0, "v": v0}).theta, same.theta, atol=1e-12
+    )
 
 
 def test_refusals():
     problem, (u0, v0) = random_problem(0, 3, 6), random_start(0, 6)
-    with pytest.raises(ValueError, match=r"u0 must have shape \(6,\), got \(5,\)"):
-        diagonal.limit(problem, u0[:5], v0)
-    with pytest.raises(ValueError, match="v0 must be finite"):
-        diagonal.limit(problem, u0, v0 * np.nan)
-    with pytest.raises(ValueError, match="problem must have one output.*got 2"):
-        diagonal.limit(gb.Regression.mean(np.eye(2), np.eye(2)), [1, 1], [1, 1])
+    with pytest.raises(ValueError, match=r"params\['u'\] must have shape \(6,\), got \(5,\)"):
+        diagonal.limit(problem, {"u": u0[:5], "v": v0})
+    with pytest.raises(ValueError, match=r"params\['v'\] must be finite"):
+        diagonal.limit(problem, {"u": u0, "v": v0 * np.nan})
+    with pytest.raises(ValueError, match="one output.*a diagonal net, got k = 2"):
+        diagonal.limit(gb.Regression.mean(np.eye(2), np.eye(2)), {"u": [1, 1], "v": [1, 1]})
     with pytest.raises(ValueError, match="problem must be a Regression or a Population, got int"):
-        diagonal.limit(3, u0, v0)
+        diagonal.limit(3, {"u": u0, "v": v0})

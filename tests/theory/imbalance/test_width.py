@@ -11,6 +11,7 @@ import scipy.stats
 import gradbias as gb
 from gradbias.theory.imbalance import (
     ChiSquareMixture,
+    WideNet,
     bias_law,
     imbalance_level,
     infinite_width_limit,
@@ -41,27 +42,37 @@ def test_constants_on_the_papers_own_figure():
     problem = paper_data()
     U, s, _ = np.linalg.svd(problem.X, full_matrices=False)
     y_norm = np.linalg.norm(U.T @ problem.Y)
-    numbers = (1, 400, 100, 10_000, 0.5, 0.1, s[0] ** 2, s[-1] ** 2, y_norm)
+    net = WideNet(outputs=1, inputs=400, rank=100, width=10_000, alpha=0.5)
+    data = (s[0] ** 2, s[-1] ** 2, y_norm)
+    numbers = (net, 0.1, *data)
     corrected, printed = width_bound(*numbers), width_bound(*numbers, constant="paper")
     assert (printed.threshold, corrected.threshold) == pytest.approx((1.96e5, 1.32e5), rel=0.01)
     assert (printed.bound, corrected.bound) == pytest.approx((278, 290), rel=0.01)
     assert corrected.C == printed.C == pytest.approx(np.exp(1 + s[0] / s[-1] ** 2 * y_norm))
     assert not corrected.condition_met
     assert not printed.condition_met
-    assert width_bound(*numbers[:3], 140_000, *numbers[4:]).condition_met
+    assert width_bound(net._replace(width=140_000), 0.1, *data).condition_met
     for constant, threshold in (("paper", 7.4e3), ("corrected", 8.1e3)):
-        told = lemma1_bounds(1, 400, 100, 7_500, 0.5, 0.1, constant)
+        told = lemma1_bounds(net._replace(width=7_500), 0.1, constant)
         assert told.threshold == pytest.approx(threshold, rel=0.01)
         assert told.condition_met == (constant == "paper")
-    slow = width_bound(1, 400, 100, 10_000, 0.35, 0.1, s[0] ** 2, s[-1] ** 2, y_norm)
+    slow = width_bound(net._replace(alpha=0.35), 0.1, *data)
     assert 1e12 < slow.threshold < 1e14
     spread = np.sqrt(401) + np.sqrt(2 * np.log(20))
     factor = corrected.C ** (1 / 10_000**0.3)
     assert slow.bound == pytest.approx(2 * factor * np.sqrt(101) * spread / 10_000**0.2)
 
 
+def test_the_printed_power_is_that_of_the_whole_maximum():
+    """α = 0.35 and nearly equal λ: 16s² decides, and its power is 1/(4α − 1) = 2.5."""
+    net = WideNet(outputs=1, inputs=1, rank=1, width=100, alpha=0.35)
+    spread = np.sqrt(2) + np.log(20) / 2
+    printed = width_bound(net, 0.1, 1.2, 1.0, 1.0, "paper").threshold
+    assert printed == pytest.approx((16 * spread**2) ** 2.5)
+
+
 def test_overflow_is_a_logarithm():
-    told = width_bound(1, 4, 2, 100, 0.251, 0.1, 1e4, 1e-4, 1e3)
+    told = width_bound(WideNet(1, 4, 2, 100, 0.251), 0.1, 1e4, 1e-4, 1e3)
     assert told.bound == told.C == told.threshold == math.inf
     assert told.log_C == pytest.approx(1 + 1e9)
     assert np.isfinite([told.log_bound, told.log_threshold]).all()
@@ -77,7 +88,7 @@ def gaussian(rng, D, m, h, alpha):
 def test_lemma_1_holds_and_is_not_vacuous(alpha):
     rng, D, m, r, h = np.random.default_rng(0), 6, 2, 3, 460
     problem = gb.Regression.half_sum(np.eye(D)[:r], np.zeros((r, m)))
-    told, ratios = lemma1_bounds(m, D, r, h, alpha, 0.1), []
+    told, ratios = lemma1_bounds(WideNet(m, D, r, h, alpha), 0.1), []
     assert told.condition_met
     for _ in range(60):
         params = gaussian(rng, D, m, h, alpha)
@@ -101,7 +112,7 @@ def test_theorem_2_holds_and_is_not_vacuous():
     X = np.linalg.qr(rng.standard_normal((D, D)))[0][:r]
     problem = gb.Regression.half_sum(X, 0.5 * rng.standard_normal((r, m)))
     y_norm = np.linalg.norm(problem.Y)
-    told = width_bound(m, D, r, h, 0.5, 0.1, 1.0, 1.0, y_norm)
+    told = width_bound(WideNet(m, D, r, h, 0.5), 0.1, 1.0, 1.0, y_norm)
     assert told.condition_met
     distances = []
     for _ in range(6):
@@ -132,18 +143,20 @@ def test_lemma_e1_corrected_and_printed():
         ({"alpha": 0.25}, "alpha must be greater than 0.25, got 0.25"),
         ({"alpha": 0.6}, "alpha must be at most 0.5, got 0.6"),
         ({"delta": 1.0}, "delta must be less than 1"),
-        ({"r": 7}, "r must be at most D=6"),
-        ({"lam_min": 0.0}, "lam_min must be greater than 0"),
-        ({"lam_max": 0.5}, "lam_max must be at least 1"),
+        ({"rank": 7}, "rank must be at most the 6 inputs"),
+        ({"smallest": 0.0}, "smallest must be greater than 0"),
+        ({"largest": 0.5}, "largest must be at least 1"),
         ({"constant": "printed"}, "constant must be one of 'corrected', 'paper'"),
-        ({"h": 2.5}, "h must be a whole number"),
+        ({"width": 2.5}, "width must be a whole number"),
     ],
 )
 def test_bad_numbers(change, match):
-    good = {"m": 2, "D": 6, "r": 3, "h": 500, "alpha": 0.5, "delta": 0.1}
-    good |= {"lam_max": 2.0, "lam_min": 1.0, "y_norm": 1.0}
+    net = {"outputs": 2, "inputs": 6, "rank": 3, "width": 500, "alpha": 0.5}
+    data = {"delta": 0.1, "largest": 2.0, "smallest": 1.0, "labels": 1.0}
+    net |= {name: value for name, value in change.items() if name in net}
+    data |= {name: value for name, value in change.items() if name not in net}
     with pytest.raises(ValueError, match=match):
-        width_bound(**{**good, **change})
+        width_bound(WideNet(**net), **data)
 
 
 # --- The law of the bias ----------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 import scipy.integrate
 
 from gradbias.problems import Population, Regression
-from gradbias.theory.potentials._problem import seen
+from gradbias.theory._problem import singular_basis
 from gradbias.theory.rank1 import balanced_limit, deep_from_rank1, rank1_from_deep, rank1_limit
 from gradbias.theory.rank1._any_start import pair_levels
 from gradbias.theory.rank1._sign_crossing import ReducedFlow
@@ -77,8 +77,9 @@ def test_charges_of_the_pairs_give_xi_along_the_flow():
 def test_the_reduced_flow_is_the_flow():
     start = random_params(3, 7, 4, 1.0, 2)
     end = flow(X, Y, 1 / 3, start, until=0.7)
-    view = seen(PROBLEM)
-    reduced = ReducedFlow(view, view.basis.T @ start["v1"], start["u"], start["v"])
+    view = singular_basis(PROBLEM)
+    inside = view.basis.T @ start["v1"]
+    reduced = ReducedFlow(view.curvature, view.minimiser, inside, start["u"], start["v"])
     path = scipy.integrate.solve_ivp(
         reduced.velocity, (0, 0.7), reduced.start, method="DOP853", rtol=1e-12, atol=1e-13
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradbias.problems import Population, Regression
-from gradbias.theory.potentials._problem import seen
+from gradbias.theory._problem import singular_basis
 from gradbias.theory.rank1 import (
     balanced_limit,
     gd_gap,
@@ -65,13 +65,13 @@ def test_the_gap_of_stiff_data_is_the_same():
 def test_second_moments_are_those_of_the_draws(replace):
     """Every possible batch of two, counted."""
     problem = Regression(X, Y, 0.3)
-    view = seen(problem)
+    view = singular_basis(problem)
     theta, w = 0.3 * THETA0, np.random.default_rng(1).normal(size=14)
     pairs = [(i, j) for i in range(6) for j in range(6) if replace or i != j]
     grads = [2 * 0.3 * 6 / 2 * X[list(p)].T @ (X[list(p)] @ theta - Y[list(p)]) for p in pairs]
     variance = 6 / 2 if replace else 6 / 2 * (6 - 2) / (6 - 1)
     found = minibatch_moments(problem, view, variance)(
-        view.basis.T @ theta - view.target, view.basis.T @ w
+        view.basis.T @ theta - view.minimiser, view.basis.T @ w
     )
     assert found.square == pytest.approx(np.mean([g @ g for g in grads]), rel=1e-12)
     assert found.along == pytest.approx(np.mean([(g @ w) ** 2 for g in grads]), rel=1e-12)

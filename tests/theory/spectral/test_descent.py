@@ -115,7 +115,7 @@ def test_large_steps_diverge_without_a_warning_and_bad_arguments_are_named():
     problem = gb.Regression.half_sum(X, Y)
     with pytest.raises(ValueError, match="lr must be greater than 0"):
         gd_step(problem, {"W1": W1, "W2": W2}, 0.0)
-    with pytest.raises(ValueError, match="params must have the arrays"):
+    with pytest.raises(ValueError, match="params must be a dict with W1 and W2"):
         gd_imbalance_drift(problem, [W1, W2], 0.1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="steps must be a whole number"):
         whitened_descent(1.0, 1.0, 0.1, 2.5)  # pyright: ignore[reportArgumentType]

@@ -288,7 +288,7 @@ def test_wrong_arguments_are_named():
         mirror_rate_bound(one, 1, [1.0, 0.5], form="warped", norms=[1.0, 1.0])
     with pytest.raises(ValueError, match="gamma must be greater than 0"):
         spectral_limit(many, 0.0)
-    with pytest.raises(ValueError, match="params must have the arrays 'W1' and 'W2'"):
+    with pytest.raises(ValueError, match="params must be a dict with W1 and W2"):
         kkt_residual(many, {"W1": np.eye(5)}, 1)
     with pytest.raises(ValueError, match="W1 must have independent rows, rank d = 5"):
         kkt_residual(many, {"W1": np.ones((5, 2)), "W2": np.ones((2, 2))}, 1)

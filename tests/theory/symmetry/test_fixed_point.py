@@ -96,7 +96,7 @@ def test_derivatives():
 
     for which, told in ((1, here.d_sigma2), (2, here.d_theta2)):
         np.testing.assert_allclose(told, [slope(which, i) for i in range(5)], atol=3e-6)
-    assert (here.d_kappa, here.d_gamma) == pytest.approx((slope(3), slope(4)), rel=1e-4)
+    assert (here.d_kappa, here.d_weight_decay) == pytest.approx((slope(3), slope(4)), rel=1e-4)
 
 
 def test_many_at_once_are_the_same():
@@ -218,7 +218,10 @@ def test_bad_input():
     good = [1.0, -1.0]
     for call, sentence in [
         (lambda: ts.fixed_point(good, good, good, 0.1), "sigma2 must not be negative"),
-        (lambda: ts.fixed_point(good, [1, 1], [1, 1], 0.1, -1.0), "gamma must be at least 0"),
+        (
+            lambda: ts.fixed_point(good, [1, 1], [1, 1], 0.1, -1.0),
+            "weight_decay must be at least 0",
+        ),
         (lambda: ts.fixed_point(good, [1, 1, 1], [1, 1], 0.1), "of one size"),
         (lambda: ts.fixed_point(1.0, 1.0, 1.0, 0.1), "mu must have 1 axes"),
         (lambda: ts.fixed_point(good, [1, np.nan], [1, 1], 0.1), "sigma2 must be finite"),
