@@ -26,14 +26,37 @@ def run(**variables):
 LOSS = ((), np.array([1.0, 0.1, 0.01, 0.001]))
 
 
-def test_new_axes_belong_to_no_window():
-    """A figure of pyplot would be shown, and leak."""
+@pytest.fixture(autouse=True)
+def no_windows_are_left():
     import matplotlib.pyplot as plt
 
-    before = plt.get_fignums()
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+def test_axes_are_the_current_ones():
+    """Notebooks and plt.show() show the figures of pyplot and no others."""
+    import matplotlib.pyplot as plt
+
+    left, _ = plt.subplots(1, 2)[1]
+    plt.sca(left)
+    assert plot.loss(run(loss=LOSS)) is left
+    plt.close("all")
     ax = plot.loss(run(loss=LOSS))
-    assert isinstance(ax.figure, Figure)
-    assert plt.get_fignums() == before
+    assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure]
+
+
+def test_given_axes_open_no_window():
+    import matplotlib.pyplot as plt
+
+    plot.loss(run(loss=LOSS), ax=Figure().subplots())
+    assert plt.get_fignums() == []
+
+
+def test_labels_make_a_legend():
+    assert plot.loss(run(loss=LOSS), label="GD").get_legend() is not None
+    assert plot.loss(run(loss=LOSS), ax=Figure().subplots()).get_legend() is None
 
 
 def test_loss_draws_the_values_and_the_bound():
@@ -76,7 +99,7 @@ def test_limit_says_how_far_it_is():
     assert "8.3e-02" in ax.get_legend_handles_labels()[1][0]
     told = types.SimpleNamespace(value={"theta": np.array([1.0, 2.0])})
     study = types.SimpleNamespace(run=run(), predictions=[told])
-    assert "0.0e+00" in plot.limit(study).get_legend_handles_labels()[1][0]
+    assert "0.0e+00" in plot.limit(study).get_legend_handles_labels()[1][-1]
 
 
 def test_a_plane_has_the_line_of_minima_the_paths_and_rings_at_what_is_predicted():

@@ -49,7 +49,7 @@ class Study:
         """Error against what is allowed, for every quantity that was compared.
 
         Args:
-            ax: the matplotlib Axes to draw on; new ones if None.
+            ax: the matplotlib Axes to draw on; a new figure if None.
         """
         from ..plot import verdicts as draw_verdicts
 

@@ -20,7 +20,7 @@ def charges(
 
     Args:
         result: a run or sweep that recorded `gb.observe.charges`.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         change: draw C − C(0) instead of C.
     """
     ax = axes(ax)

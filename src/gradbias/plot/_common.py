@@ -35,14 +35,22 @@ Result: TypeAlias = "RunLike | StudyLike | xarray.Dataset"
 
 
 def axes(ax: "matplotlib.axes.Axes | None" = None) -> "matplotlib.axes.Axes":
-    """The given Axes, or new ones on a figure of their own."""
+    """The given Axes, or the current ones of pyplot: notebooks and `plt.show()` show those."""
     if ax is not None:
         if not hasattr(ax, "plot"):
             raise ValueError(f"ax must be a matplotlib Axes, got {type(ax).__name__}")
         return ax
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    return Figure(layout="constrained").subplots()
+    if not plt.get_fignums():
+        plt.figure(layout="constrained")
+    return plt.gca()
+
+
+def legend(ax: "matplotlib.axes.Axes") -> None:
+    """A legend where something has a label."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend()
 
 
 def dataset(result: Result) -> "xarray.Dataset":

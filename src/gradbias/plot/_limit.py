@@ -24,7 +24,7 @@ def limit(
 
     Args:
         result: the Study of `gb.check`; a Run; or a sweep with `predict=`.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         predicted: the predicted end point; by default what the study or sweep holds.
         label: for the legend, before the relative error.
         style: passed on to the points.

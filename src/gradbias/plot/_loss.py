@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._common import Result, axes, clock, dataset, label_clock, rows, variable
+from ._common import Result, axes, clock, dataset, label_clock, legend, rows, variable
 from ._style import BLACK
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def loss(
 
     Args:
         result: a Run, a Study or the Dataset of a sweep.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         bound: an upper bound at the saves, drawn dashed in black.
         envelope: (low, high) at the saves, drawn as a band.
         label: for the legend.
@@ -51,6 +51,7 @@ def loss(
     ax.set_yscale("log")
     ax.set_ylabel(name.replace("_", " "))
     label_clock(ax, axis, ticks)
+    legend(ax)
     return ax
 
 

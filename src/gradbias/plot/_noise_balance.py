@@ -34,7 +34,7 @@ def noise_balance(
 
     Args:
         result: what `gb.symmetry.noise_balance` returns.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         label: for the legend, such as "before"; draw twice into the same Axes to compare.
         style: passed on to the points.
     """

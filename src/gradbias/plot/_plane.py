@@ -47,7 +47,7 @@ def plane(
     Args:
         result: a Run that recorded theta, or a dict {label: Run}; a path may also be an array
             (saves, 2), and then `problem` must be given.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         predicted: the predicted end point, or a dict of them with the same labels; drawn as rings.
         problem: the Regression; by default the first run's.
         xlim: limits of the first entry of theta; by default what the paths need.

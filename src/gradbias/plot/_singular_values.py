@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._common import Result, axes, clock, dataset, label_clock, rows, starting, variable
+from ._common import Result, axes, clock, dataset, label_clock, legend, rows, starting, variable
 from ._style import BLACK, BLUE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def singular_values(
 
     Args:
         result: a run that recorded `gb.observe.singular_values(...)`.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         name: the recorded quantity; the first whose name starts with "singular_values" or "sv".
         theory: limits, one for each value (drawn as rings at the end), or an array over the saves
             (drawn dotted).
@@ -45,6 +45,7 @@ def singular_values(
         _over(ax, ticks, np.asarray(theory, float))
     ax.set_ylabel("singular values")
     label_clock(ax, axis, ticks)
+    legend(ax)
     return ax
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._common import axes, variable
+from ._common import axes, legend, variable
 from ._style import BLACK
 
 if TYPE_CHECKING:
@@ -29,13 +29,15 @@ def sweep(
 ) -> "matplotlib.axes.Axes":
     """Draw a quantity of a sweep over one of its axes: mean ± standard error over the others.
 
+    An axis whose values are positive and span more than a factor of 20 is logarithmic.
+
     Args:
         result: the Dataset of `gb.sweep`.
         y: the quantity; it must have the axes x and `over` only.
         x: the axis; by default the one that is not in `over`.
         over: the axes to average over; those that are not there are ignored.
         theory: values over x, or the name of a variable; a black line.
-        ax: where to draw; new Axes if None.
+        ax: where to draw; the current Axes of pyplot if None.
         label: for the legend.
         style: passed on to the markers (color, marker, …).
     """
@@ -54,11 +56,14 @@ def sweep(
     ax.set(xlabel=x, ylabel=y.removesuffix("_end").replace("_", " "))
     if _spans_decades(ticks):
         ax.set_xscale("log")
+    if _spans_decades(mean[np.isfinite(mean)]):
+        ax.set_yscale("log")
+    legend(ax)
     return ax
 
 
 def _spans_decades(ticks: np.ndarray) -> bool:
-    numbers = np.issubdtype(ticks.dtype, np.number)
+    numbers = ticks.size and np.issubdtype(ticks.dtype, np.number)
     return bool(numbers and min(ticks) > 0 and max(ticks) > LOG_FROM * min(ticks))
 
 

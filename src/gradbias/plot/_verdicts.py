@@ -33,20 +33,29 @@ class Judged(Protocol):
 def verdicts(
     result: Iterable[Judged], ax: "matplotlib.axes.Axes | None" = None
 ) -> "matplotlib.axes.Axes":
-    """Draw verdicts as points left or right of their limits; returns the Axes."""
+    """Draw verdicts as points left or right of their limits.
+
+    Args:
+        result: the verdicts of `gb.compare` or of a study.
+        ax: where to draw; a new figure of pyplot if None.
+
+    Returns:
+        The Axes.
+    """
     rows = [v for v in result if np.isfinite(v.error)]
     if ax is None:
-        from matplotlib.figure import Figure
+        import matplotlib.pyplot as plt
 
-        figure = Figure(figsize=(6.4, 1.4 + 0.28 * max(1, len(rows))), layout="constrained")
-        ax = figure.subplots()
-    for height, verdict in enumerate(reversed(rows)):
+        # A figure of its own, since its height depends on the number of rows.
+        height = 1.4 + 0.28 * max(1, len(rows))
+        ax = plt.figure(figsize=(6.4, height), layout="constrained").add_subplot()
+    for place, verdict in enumerate(reversed(rows)):
         error = max(verdict.error, SMALLEST)
         allowed = max(verdict.allowed, SMALLEST)
         colour = COLOURS[verdict.verdict]
-        ax.plot([error, allowed], [height, height], color=colour, lw=1)
-        ax.plot(error, height, "o", color=colour)
-        ax.plot(allowed, height, "|", color=colour, ms=12, mew=2)
+        ax.plot([error, allowed], [place, place], color=colour, lw=1)
+        ax.plot(error, place, "o", color=colour)
+        ax.plot(allowed, place, "|", color=colour, ms=12, mew=2)
     ax.set_yticks(range(len(rows)), [f"{v.theorem}: {v.quantity}" for v in reversed(rows)])
     ax.set_xscale("log")
     ax.set_xlabel("relative error (dot) and what is allowed (bar)")
