@@ -26,7 +26,18 @@ DEPTH = 46.0  # e-foldings that they span; below 1e-20 of the start all rates ar
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Numbers:
+    """What is known at the parameters, in one unit or another."""
+
+    c: float
+    kA: float
+    k0: float
+    k_max: float
+    e0: float
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Numbers):
     """What can be guaranteed about gradient flow from the parameters it was made for.
 
     Attributes:
@@ -38,11 +49,6 @@ class Certificate:
         problem: what is fitted.
     """
 
-    c: float
-    kA: float
-    k0: float
-    k_max: float
-    e0: float
     problem: LeastSquares
     _rates: "Rates"
     _units: Units
@@ -140,14 +146,9 @@ def _certificate(problem: LeastSquares, params: Params) -> Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class Rates(Numbers):
     """A certificate in units in which nothing over- or underflows."""
 
-    c: float
-    kA: float
-    k0: float
-    k_max: float
-    e0: float
     ends: Extremes
     split: Split
 
