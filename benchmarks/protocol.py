@@ -1,4 +1,4 @@
-"""What a workload is, and how its two arms are timed."""
+"""What a workload is, and how its arms are timed."""
 
 import functools
 import os
@@ -9,45 +9,60 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-ARMS = {"torch": False, "torch_tuned": True}  # is it the tuned loop?
 
+class Rival(Protocol):
+    """A training loop of somebody else, of one member or of all of them."""
 
-class Loop(Protocol):
-    """A training loop of one member in torch."""
-
-    def run(self, steps: int, tuned: bool = False) -> None:
+    def run(self, steps: int) -> None:
         """Take some steps."""
 
     def path(self, steps: int) -> np.ndarray:
-        """The predictor at the start and after each step."""
+        """The predictors of its members, at the start and after each step."""
+        ...
+
+
+Clock = Callable[[Callable[[], Any]], tuple[float, float]]
+
+
+class Arm(NamedTuple):
+    """One way to do a part of a job without gradbias.
+
+    Attributes:
+        make: makes the loop.
+        steps: how many steps of the loop do the whole part: those of all members if it trains
+            one member, those of one member if it trains all of them at once.
+        timed: how many of them are timed at a time.
+        clock: the seconds of a call, CPU and wall.
+    """
+
+    make: Callable[[], Rival]
+    steps: int
+    timed: int = 200
+    clock: Clock | None = None
 
 
 class Part(NamedTuple):
-    """Steps of one kind in a job.
+    """Steps of one kind in a job, and who can do them.
 
     Attributes:
         name: which.
-        loop: makes torch's loop for them.
-        steps: how many of them the job takes, members × steps.
-        timed: how many of them are timed at a time.
+        arms: by the name that they have in the table.
     """
 
     name: str
-    loop: Callable[[], Loop]
-    steps: int
-    timed: int = 200
+    arms: dict[str, Arm]
 
 
 class Workload(NamedTuple):
-    """A job, done by gradbias and by a loop in torch.
+    """A job, done by gradbias and by others.
 
     Attributes:
         name: what it is called in the table.
-        target: how many times faster gradbias must be.
+        target: how many times faster than the best of the others gradbias must be.
         job: the whole of it, through the public face.
-        parts: the same job as loops in torch; asked for when the job has been done once.
-        difference: the largest difference between the two trajectories.
-        rounds: how often both arms take their turn.
+        parts: the same job as loops of others; asked for when the job has been done once.
+        difference: the largest difference between the trajectories.
+        rounds: how often each takes its turn.
         clock: the seconds of the job, CPU and wall.
     """
 
@@ -56,8 +71,8 @@ class Workload(NamedTuple):
     job: Callable[[], Any]
     parts: Callable[[], list[Part]]
     difference: Callable[[], float]
-    rounds: int = 11
-    clock: Callable[[Callable[[], Any]], tuple[float, float]] | None = None
+    rounds: int = 5
+    clock: Clock | None = None
 
 
 class Check(NamedTuple):
@@ -91,40 +106,52 @@ def on_one_core() -> None:
 
 
 def compare(work: Workload) -> dict[str, Any]:
-    """Time both arms in turns; every timing is kept."""
+    """Time all arms in turns; every timing is kept."""
     difference, clock = work.difference(), work.clock or seconds
     work.job()
     parts = work.parts()
-    loops = [part.loop() for part in parts]
-    raw: dict[str, Any] = {"gradbias": [], **{arm: {p.name: [] for p in parts} for arm in ARMS}}
-    for loop in loops:
-        loop.run(20)
+    loops = {(p.name, name): arm.make() for p in parts for name, arm in p.arms.items()}
+    raw: dict[str, Any] = {"gradbias": [], **{p.name: {a: [] for a in p.arms} for p in parts}}
+    for part in parts:
+        for name, arm in part.arms.items():
+            loops[part.name, name].run(arm.timed)  # compiled, and in the caches
     for _ in range(work.rounds):
         raw["gradbias"].append(clock(work.job))
-        for part, loop in zip(parts, loops, strict=True):
-            for arm, tuned in ARMS.items():
-                taken = seconds(functools.partial(loop.run, part.timed, tuned))
-                raw[arm][part.name].append(taken)
-    ratios = _ratios(work.target, parts, raw)
-    return {**ratios, "max_difference": difference, "raw_seconds_cpu_wall": raw}
+        for part in parts:
+            for name, arm in part.arms.items():
+                run = functools.partial(loops[part.name, name].run, arm.timed)
+                raw[part.name][name].append((arm.clock or seconds)(run))
+    found = _ratios(parts, raw) | {"target": work.target, "max_difference": difference}
+    return {**found, "raw_seconds_cpu_wall": raw}
 
 
-def _ratios(target: float, parts: list[Part], raw: dict[str, Any]) -> dict[str, Any]:
-    """The median of one arm over that of the other; of CPU time, which neighbours disturb least."""
+def _ratios(parts: list[Part], raw: dict[str, Any]) -> dict[str, Any]:
+    """Medians over those of gradbias; of CPU time, which neighbours disturb least.
 
-    def whole(arm: str, kind: int) -> float:
-        return sum(_median(raw[arm][part.name], kind) / part.timed * part.steps for part in parts)
+    The best rival takes for each part the arm that is fastest there.
+    """
+
+    def whole(part: Part, arm: str, kind: int) -> float:
+        timed = part.arms[arm]
+        return _median(raw[part.name][arm], kind) / timed.timed * timed.steps
 
     ours = [_median(raw["gradbias"], kind) for kind in (0, 1)]
+    best = [min(part.arms, key=lambda arm, part=part: whole(part, arm, 0)) for part in parts]
+    fastest = [
+        sum(whole(part, arm, kind) for part, arm in zip(parts, best, strict=True))
+        for kind in (0, 1)
+    ]
+    everywhere = [a for a in parts[0].arms if all(a in part.arms for part in parts)]
+    theirs = {arm: sum(whole(part, arm, 0) for part in parts) for arm in everywhere}
     return {
-        "ratio": whole("torch", 0) / ours[0],
-        "target": target,
-        "ratio_wall": whole("torch", 1) / ours[1],
-        "ratio_to_tuned_loop": whole("torch_tuned", 0) / ours[0],
+        "ratio": fastest[0] / ours[0],
+        "ratio_wall": fastest[1] / ours[1],
+        "best": dict(zip([part.name for part in parts], best, strict=True)),
+        "ratios": {arm: value / ours[0] for arm, value in theirs.items()},
         "gradbias_seconds": ours[0],
-        "torch_seconds": whole("torch", 0),
-        "steps": {part.name: part.steps for part in parts},
-        "timed_steps": {part.name: part.timed for part in parts},
+        "seconds": theirs,
+        "steps": {p.name: {a: arm.steps for a, arm in p.arms.items()} for p in parts},
+        "timed_steps": {p.name: {a: arm.timed for a, arm in p.arms.items()} for p in parts},
     }
 
 

@@ -27,20 +27,23 @@ class TorchLoop:
         setup: what gradbias runs; params, learning rate and weight are its own.
         seen: X and Y of a step.
         weight: the factor in front of the sum of squares.
+        tuned: without an optimiser.
     """
 
-    def __init__(self, setup: gb.Setup, seen: Callable[[int], Seen], weight: float):
-        self.setup, self.seen, self.weight = setup, seen, weight
+    def __init__(
+        self, setup: gb.Setup, seen: Callable[[int], Seen], weight: float, tuned: bool = False
+    ):
+        self.setup, self.seen, self.weight, self.tuned = setup, seen, weight, tuned
         dynamics: Any = setup.dynamics
         self.lr, self.form = float(dynamics.lr), PREDICTORS[type(setup.net)]
         self.k = 0
         self.params = {name: _leaf(value) for name, value in setup.params.items()}
         self.optimiser = torch.optim.SGD(self.params.values(), lr=self.lr)
 
-    def run(self, steps: int, tuned: bool = False) -> None:
+    def run(self, steps: int) -> None:
         """Take some steps."""
         for _ in range(steps):
-            (self._tuned_step if tuned else self._step)()
+            (self._tuned_step if self.tuned else self._step)()
             self.k += 1
 
     def path(self, steps: int) -> np.ndarray:
@@ -73,13 +76,13 @@ class TorchLoop:
             torch._foreach_add_(params, grads, alpha=-self.lr)
 
 
-def full_batch(setup: gb.Setup) -> TorchLoop:
+def full_batch(setup: gb.Setup, tuned: bool = False) -> TorchLoop:
     """Gradient descent."""
     X, Y = _data(setup)
-    return TorchLoop(setup, lambda k: (X, Y), _weight(setup))
+    return TorchLoop(setup, lambda k: (X, Y), _weight(setup), tuned)
 
 
-def minibatch(setup: gb.Setup, steps: int = 1000) -> TorchLoop:
+def minibatch(setup: gb.Setup, tuned: bool = False, steps: int = 1000) -> TorchLoop:
     """SGD on the batches, and the label noise, that gradbias draws; from `steps` on they repeat."""
     X, Y = _data(setup)
     noise, key = _noise(setup), counter_rng.seed(setup.key)
@@ -91,10 +94,10 @@ def minibatch(setup: gb.Setup, steps: int = 1000) -> TorchLoop:
         added = [torch.tensor(np.reshape(b.label_noise, (-1, *Y.shape[1:]))) for b in batches]
         seen = lambda k: (X[rows[k % steps]], Y[rows[k % steps]] + added[k % steps])  # noqa: E731
     weight = _weight(setup) * len(X) / len(rows[0])
-    return TorchLoop(setup, seen, weight)
+    return TorchLoop(setup, seen, weight, tuned)
 
 
-def fresh(setup: gb.Setup, drawn_by_torch: bool) -> TorchLoop:
+def fresh(setup: gb.Setup, drawn_by_torch: bool, tuned: bool = False) -> TorchLoop:
     """SGD on samples that are new at every step, torch's own or those that gradbias draws."""
     problem: Any = setup.problem
     noise, key = _noise(setup), counter_rng.seed(setup.key)
@@ -110,7 +113,8 @@ def fresh(setup: gb.Setup, drawn_by_torch: bool) -> TorchLoop:
         batch = noise.batch(problem, key, k)
         return torch.tensor(batch.x), torch.tensor(batch.y)
 
-    return TorchLoop(setup, own if drawn_by_torch else theirs, float(problem.weight) / size)
+    seen = own if drawn_by_torch else theirs
+    return TorchLoop(setup, seen, float(problem.weight) / size, tuned)
 
 
 def _chain(params: dict[str, torch.Tensor]) -> torch.Tensor:

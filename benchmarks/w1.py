@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pathlib
 import resource
 import subprocess
 import sys
@@ -13,8 +14,8 @@ import numpy as np
 
 import gradbias as gb
 
-from .agreement import largest_difference
-from .protocol import Part, Workload
+from .agreement import difference_together, largest_difference
+from .protocol import Arm, Part, Workload
 
 BATCH = 4
 NET = gb.Rank1(d=100, depth=3, width=100)
@@ -42,30 +43,63 @@ def run(steps: int = 20_000, seeds: int = 10, noises: tuple[Any, ...] = (None, B
         gb.sweep(build, over, progress=False)
 
 
+def members(noise: Any = None, seeds: int = 10) -> list[gb.Setup]:
+    """All members of one kind."""
+    return [setup(at, k, noise) for at in np.geomspace(0.01, 10, 10) for k in range(seeds)]
+
+
 def workloads(quick: bool) -> list[Workload]:
     """Warm, and from a fresh process that imports, compiles and runs."""
+    from . import batched_torch, plain_jax, rivals
     from . import torch_loops as loops
 
     steps, few = (2_000 if quick else 20_000), [(0.1, 0), (1.0, 3), (10.0, 9)]
     noise = gb.Minibatch(BATCH)
 
     def difference() -> float:
-        gd = largest_difference([setup(*at) for at in few], loops.full_batch)
-        sgd = largest_difference([setup(*at, noise) for at in few], loops.minibatch)
-        return max(gd, sgd)
+        gd, sgd = [setup(*at) for at in few], [setup(*at, noise) for at in few]
+        return max(
+            largest_difference(gd, loops.full_batch),
+            largest_difference(sgd, loops.minibatch),
+            difference_together(gd, batched_torch.full_batch),
+            difference_together(sgd, batched_torch.minibatch),
+            difference_together(gd, functools.partial(plain_jax.full_batch, vmap=True)),
+            difference_together(sgd, functools.partial(plain_jax.minibatch, vmap=False)),
+        )
 
     def parts() -> list[Part]:
         return [
-            Part("GD", lambda: loops.full_batch(setup(1.0, 0)), 100 * steps),
-            Part("SGD", lambda: loops.minibatch(setup(1.0, 0, noise)), 100 * steps),
+            Part("GD", rivals.descent(members(), steps, vmap=2_000, one_by_one=2_000)),
+            Part("SGD", rivals.descent(members(noise), steps, vmap=2_000, one_by_one=2_000)),
         ]
+
+    def from_python() -> list[Part]:
+        arm = Arm(lambda: PlainJaxProcess(steps), steps, steps, seconds_of_children)
+        return [Part("whole", {"plain jax, from a fresh process": arm})]
 
     job = functools.partial(run, steps)
     fresh = functools.partial(from_a_fresh_process, steps)
+    nothing = lambda: 0.0  # noqa: E731  (its arms draw by themselves)
     return [
-        Workload("W1", 1500, job, parts, difference),
-        Workload("W1 fresh process", 300, fresh, parts, difference, 5, seconds_of_children),
+        Workload("W1", 12, job, parts, difference),
+        Workload("W1 fresh process", 1, fresh, from_python, nothing, 3, seconds_of_children),
     ]
+
+
+class PlainJaxProcess:
+    """W1 by a Python that knows NumPy and jax alone."""
+
+    def __init__(self, steps: int):
+        self.steps = steps
+
+    def run(self, steps: int) -> None:
+        """The whole job; `steps` are its own."""
+        script = pathlib.Path(__file__).parent / "w1_plain_jax.py"
+        subprocess.run([sys.executable, str(script), str(steps)], check=True)
+
+    def path(self, steps: int) -> np.ndarray:
+        """Of nobody: it draws by itself."""
+        raise NotImplementedError("a process of its own has no path to compare")
 
 
 def from_a_fresh_process(steps: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 import gradbias as gb
 
-from .agreement import largest_difference
+from .agreement import difference_together, largest_difference
 from .protocol import Part, Workload
 
 NET = gb.Deep([100, 100, 100, 100, 1])
@@ -50,18 +50,30 @@ def run(init: Callable[[int], dict[str, Any]], steps: int, members: int) -> None
 
 def workloads(quick: bool) -> list[Workload]:
     """One for each init; the faster a member, the more of them."""
+    from . import batched_torch, plain_jax, rivals
     from . import torch_loops as loops
 
     def workload(init: Callable[[int], dict[str, Any]], target: float, members: int) -> Workload:
         steps = 1_000 if quick else 20_000
         job = functools.partial(run, init, steps, members)
-        part = Part("GD", lambda: loops.full_batch(setup(init, steps, 0)), members * steps)
         few = [setup(init, steps, seed) for seed in (0, 1)]
-        difference = functools.partial(largest_difference, few, loops.full_batch)
-        return Workload(f"W2 {init.__name__}", target, job, lambda: [part], difference)
+
+        def parts() -> list[Part]:
+            timed = 2_000 // members
+            each = [setup(init, steps, seed) for seed in range(members)]
+            return [Part("GD", rivals.descent(each, steps, timed, 5 * timed, timed))]
+
+        def difference() -> float:
+            return max(
+                largest_difference(few, loops.full_batch),
+                difference_together(few, batched_torch.full_batch),
+                difference_together(few, functools.partial(plain_jax.full_batch, vmap=False)),
+            )
+
+        return Workload(f"W2 {init.__name__}", target, job, parts, difference)
 
     return [
-        workload(gaussian, 15, 10),
-        workload(orthogonal, 100, 10),
-        workload(balanced, 1000, 100),
+        workload(gaussian, 2.5, 10),
+        workload(orthogonal, 12, 10),
+        workload(balanced, 150, 100),
     ]

@@ -5,7 +5,7 @@ import functools
 import gradbias as gb
 
 from .agreement import largest_difference
-from .protocol import Part, Workload
+from .protocol import Arm, Part, Workload
 
 SAMPLES = 100
 
@@ -25,15 +25,27 @@ def setup(steps: int, seed: int = 0) -> gb.Setup:
 
 
 def workloads(quick: bool) -> list[Workload]:
-    """Torch draws its own samples while it is timed, those of gradbias while it is compared."""
+    """Each draws its own samples while it is timed, those of gradbias while it is compared."""
+    from . import plain_jax, rivals
     from . import torch_loops as loops
 
     steps = 400 if quick else 2000
+    one = setup(steps)
 
     def job() -> None:
         gb.simulate(setup(steps), progress=False)
 
-    part = Part("SGD", lambda: loops.fresh(setup(steps), True), steps)
-    compared = functools.partial(loops.fresh, drawn_by_torch=False)
-    difference = functools.partial(largest_difference, [setup(steps)], compared)
-    return [Workload("W4", 4, job, lambda: [part], difference, 3)]
+    def parts() -> list[Part]:
+        arms = {
+            rivals.ONE_BY_ONE: Arm(lambda: plain_jax.fresh(one, True), steps),
+            rivals.LOOP: Arm(lambda: loops.fresh(one, True), steps),
+            rivals.TUNED: Arm(lambda: loops.fresh(one, True, tuned=True), steps),
+        }
+        return [Part("SGD", arms)]
+
+    def difference() -> float:
+        torch = functools.partial(loops.fresh, drawn_by_torch=False)
+        jax = functools.partial(plain_jax.fresh, drawn_by_jax=False)
+        return max(largest_difference([one], torch), largest_difference([one], jax))
+
+    return [Workload("W4", 1.5, job, parts, difference, 3)]

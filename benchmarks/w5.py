@@ -4,7 +4,7 @@ import functools
 
 import gradbias as gb
 
-from .agreement import largest_difference
+from .agreement import difference_together, largest_difference
 from .protocol import Part, Workload
 
 NET = gb.Diagonal(100)
@@ -27,6 +27,7 @@ def setup(start: float, seed: int, steps: int = 20_000) -> gb.Setup:
 
 def workloads(quick: bool) -> list[Workload]:
     """All members as one sweep."""
+    from . import batched_torch, plain_jax, rivals
     from . import torch_loops as loops
 
     steps = 2_000 if quick else 20_000
@@ -35,7 +36,16 @@ def workloads(quick: bool) -> list[Workload]:
     def job() -> None:
         gb.sweep(functools.partial(setup, steps=steps), over, progress=False)
 
-    part = Part("SGD", lambda: loops.minibatch(setup(0.5, 0)), 100 * steps)
-    few = [setup(0.5, 0), setup(1.0, 3)]
-    difference = functools.partial(largest_difference, few, loops.minibatch)
-    return [Workload("W5 simulate", 500, job, lambda: [part], difference)]
+    def parts() -> list[Part]:
+        members = [setup(start, seed) for start in over["start"] for seed in over["seed"]]
+        return [Part("SGD", rivals.descent(members, steps, vmap=2_000, one_by_one=2_000))]
+
+    def difference() -> float:
+        few = [setup(0.5, 0), setup(1.0, 3)]
+        return max(
+            largest_difference(few, loops.minibatch),
+            difference_together(few, batched_torch.minibatch),
+            difference_together(few, functools.partial(plain_jax.minibatch, vmap=True)),
+        )
+
+    return [Workload("W5 simulate", 8, job, parts, difference)]

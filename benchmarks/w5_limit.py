@@ -39,19 +39,22 @@ def integrated() -> np.ndarray:
 
 def workloads(quick: bool) -> list[Any]:
     """Against torch's loop for the ensemble, and against our own engine, extrapolated."""
-    from . import torch_loops as loops
+    from . import rivals
 
     steps = 10_000 if quick else 100_000
 
     def difference() -> float:
         return float(np.abs(exact() - integrated()).max())
 
-    part = Part("SGD", lambda: loops.minibatch(setup()), MEMBERS * STEPS)
+    def parts() -> list[Part]:
+        members = [setup(seed) for seed in range(MEMBERS)]
+        return [Part("SGD", rivals.descent(members, STEPS, vmap=2_000, one_by_one=2_000))]
+
     ensemble = functools.partial(_share, steps, 1, exact)
     member = functools.partial(_share, steps, MEMBERS, exact)
     general = functools.partial(_share, steps, 1, integrated)
     return [
-        Workload("W5 limit", 1e5, exact, lambda: [part], difference),
+        Workload("W5 limit", 1e5, exact, parts, difference),
         Check("W5 limit/ensemble", ensemble, 1 / 1000, "of its time"),
         Check("W5 limit/member", member, 1 / 50, "of its time"),
         Check("W5 gb.Limit/ens.", general, 1 / 50, "of its time"),
