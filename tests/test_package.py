@@ -1,7 +1,6 @@
 """The package as a whole: what an import costs, what the face shows, who may import whom."""
 
 import ast
-import collections
 import importlib
 import os
 import re
@@ -233,37 +232,6 @@ def test_private_imports_across_rooms_have_a_reason():
     }
     assert unexplained == set()
     assert len(private_imports()) < 20
-
-
-def statements(path: Path) -> list[str]:
-    """Lines of code without imports, docstrings, signatures, decorators and `name=name,`."""
-    text = path.read_text()
-    passed_over: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            passed_over.update(range(node.lineno, node.end_lineno + 1))
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            passed_over.update(n.lineno for n in node.decorator_list)
-            passed_over.update(range(node.lineno, node.body[0].lineno))
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            passed_over.update(range(node.lineno, node.end_lineno + 1))
-    lines = enumerate((line.strip() for line in text.splitlines()), 1)
-    return [
-        line
-        for number, line in lines
-        if number not in passed_over
-        and re.search(r"\w", line)
-        and not re.fullmatch(r"(\w+)=\1(_\w+)?,", line)
-    ]
-
-
-def test_no_six_lines_of_code_stand_twice():
-    places = collections.defaultdict(list)
-    for path in python_files():
-        lines = statements(path)
-        for k in range(len(lines) - 5):
-            places[tuple(lines[k : k + 6])].append(path.relative_to(PACKAGE).as_posix())
-    assert {run: where for run, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.glob("_engine/*.py")), ids=lambda path: path.stem)
