@@ -108,9 +108,9 @@ def _area(mu: np.ndarray, h: float, time: float) -> np.ndarray:
     """2/(lr δ²) times the integral of E r² by steps of h from rest, or exactly for h = 0."""
     mu = mu[mu > 1e-12 * mu.max()]
     if not h:
-        return time + np.expm1(-2 * mu * time) / (2 * mu)
+        return mu * time + np.expm1(-2 * mu * time) / 2
     left = np.exp(2 * (time / h) * np.log1p(-h * mu))
-    return (time - (1 - left) / (mu * (2 - h * mu))) / (1 - h * mu / 2)
+    return (mu * time - (1 - left) / (2 - h * mu)) / (1 - h * mu / 2)
 
 
 def started(key: int, momentum: float = 0.0) -> Setup:
