@@ -21,7 +21,6 @@ from ...theory.imbalance import balanced_two_layer, invariant_projection
 from ..prelude import Setup, Until
 
 
-
 class Sizes(NamedTuple):
     """Of an instance.
 

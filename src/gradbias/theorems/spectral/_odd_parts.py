@@ -44,6 +44,15 @@ def square_of_wedge(problem, net, params, gradient, lr):
     return 2 * jnp.sum(before * wedge(problem, net, params, gradient, lr), axis=0)
 
 
+def size_of_wedge(problem, net, params, gradient, lr):
+    """Of the square root of Σ_i (z_i ∧ a)²."""
+    outer = params["W1"][:, :, None] * params["W2"][:, 0]
+    before = outer - jnp.swapaxes(outer, 1, 2)
+    size = jnp.sqrt(jnp.sum(before**2, axis=0))
+    along = jnp.sum(before * wedge(problem, net, params, gradient, lr), axis=0)
+    return jnp.where(size > 0, along / jnp.where(size > 0, size, 1.0), 0.0)
+
+
 def rates(problem, net, params, gradient, lr):
     """Of log|(w, a)| of the first column, of log|plane| with the second, and of √|(w, a)|.
 
