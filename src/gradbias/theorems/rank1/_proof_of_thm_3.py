@@ -324,7 +324,7 @@ PROOF = Theorem(
         Erratum(
             "Eq (102), and the line after (109)",
             r"$d\theta_\mu = O_\mu dt+\sum_iB_{\mu i}dW_i$; $k^2 = 4\xi^4\eta\mathcal{L}/n$",
-            r"$kB$ in the place of $B$, with $k^2 = 4|\xi|^3\eta\mathcal{L}/n$ in the rescaled time",
+            r"$kB$ in the place of $B$; in rescaled time $k^2 = 4|\xi|^3\eta\mathcal{L}/n$",
             "misprint",
             quote=r"d\theta_\mu = O_\mu dt + \sum_i B_{\mu i} d\mathcal{W}_{t,i}, \quad (102)",
             note="The line before (105) has k²; (96) has |ξ| under the root.",

@@ -253,7 +253,6 @@ def _predictor(point: Params, way: Params, e: float) -> np.ndarray:
 
 def _second_difference(point: Params, way: Params, step: float = 1e-3) -> np.ndarray:
     """d²θ along a direction, to fourth order."""
-
     near = _predictor(point, way, step) + _predictor(point, way, -step)
     far = _predictor(point, way, 2 * step) + _predictor(point, way, -2 * step)
     return (16 * near - far - 30 * _predictor(point, way, 0.0)) / (12 * step**2)

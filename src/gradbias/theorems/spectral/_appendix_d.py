@@ -30,7 +30,7 @@ from ..prelude import (
 from . import _instances_noise as cases
 from . import _odd_parts as odd
 from ._facts import rate_of
-from ._instances import LR, WIDTH, regression
+from ._instances import LR, SIZES, WIDTH, regression
 from ._label_noise_end import FITTED, QUIET_LAYERS, spectrum
 from ._paper import OF_NOISE
 
@@ -115,7 +115,7 @@ def _area(mu: np.ndarray, h: float, time: float) -> np.ndarray:
 
 def started(key: int, momentum: float = 0.0) -> Setup:
     """Label-noise descent from layers that fit: all that moves them is noise."""
-    X = np.asarray(regression(key, k=1, whitened=True).X)
+    X = np.asarray(regression(key, k=1, whitened=True, like=SIZES[0]).X)
     params = cases.random_layers(key, X.shape[1], WIDTH)
     params = {name: 0.5 * layer for name, layer in params.items()}
     problem = Regression.half_sum(X, X @ (params["W1"] @ params["W2"]))

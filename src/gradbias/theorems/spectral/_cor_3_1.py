@@ -134,7 +134,8 @@ def _unlike(setup: Setup) -> float:
 def gaussian(key: int, std: float = 1e-3) -> Setup:
     """Both layers Gaussian."""
     rng = cases.draws(key + 6)
-    shapes = TwoLayer(cases.D, cases.K, cases.WIDTH).shapes()
+    d, _, k, width = cases.sizes(key)
+    shapes = TwoLayer(d, k, width).shapes()
     params = {name: std * rng.standard_normal(shape) for name, shape in shapes.items()}
     return cases.flow(key, params=params)
 

@@ -228,16 +228,6 @@ LEMMA_C_3 = Theorem(
             r"\text{span}(X),",
             note="vectors of n numbers in place of d; Lemma C.3 itself has span(Xᵀ)",
         ),
-        Erratum(
-            "after Lemma C.4",
-            r"$\nabla\Psi_1 = Z_1 - D\,Z_1^{-\top}$ for an uneven imbalance $D$",
-            r"$\nabla\Psi_1 = Z_1 - Z_1^{-\top}D$",
-            "misprint",
-            evidence=evidence.uneven_imbalance,
-            quote=r"\nabla \Psi_1(\mathbf{Z}_1^\infty) = \mathbf{Z}_1^\infty - D "
-            r"(\mathbf{Z}_1^\infty)^{-\top}",
-            note="The lines before it, with 2γI for D, have it on the right.",
-        ),
     ],
     title="the dual variable stays in span Xᵀ",
     dynamics=STEPS,

@@ -250,8 +250,9 @@ def measure_commutators(run: xr.Dataset) -> Measurements:
 PROP_C = Theorem(
     "spectral.noise.prop4.1c",
     r"For $A = I$ the signed mean of the commutator decays, $E[z_i,a] = [z_i,a](0)e^{-t}$; its "
-    r"mean size does not but solves a linear equation of one angle, and $P = E\sum_i[z_i,a]_{kl}^2$ and $Q = \frac{1}{2}E\sum_{ij}[z_i,z_j]_{kl}^2$ "
-    r"obey $P' = -2P+2Q$, $Q' = (d-1)P$ and grow as $e^{(\sqrt{2d-1}-1)t}$ for $d \ge 2$.",
+    r"mean size $E|[\cdot,a]_{kl}|$ does not, but follows a linear equation of one angle; "
+    r"$P = E\sum_i[z_i,a]_{kl}^2$ and $Q = \frac{1}{2}E\sum_{ij}[z_i,z_j]_{kl}^2$ obey "
+    r"$P' = -2P+2Q$, $Q' = (d-1)P$ and grow as $e^{(\sqrt{2d-1}-1)t}$ for $d \ge 2$.",
     hypotheses=[*KINDS, IDENTITY],
     predict=predict_commutators,
     measure=measure_commutators,

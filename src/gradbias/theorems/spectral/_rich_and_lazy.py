@@ -22,6 +22,7 @@ from ..prelude import (
     at_least,
     common,
     equals,
+    kind,
 )
 from . import _instances as cases
 from ._facts import (
@@ -91,8 +92,8 @@ HOMOGENEITY = Theorem(
     "spectral.homogeneity",
     r"The model has degree 2 in its layers: $\lambda$ times the layers make $\lambda^2$ times the "
     r"predictor. So the flow from $\lambda W(0)$ to labels $\lambda^2Y$ is at the time "
-    r"$t/\lambda^2$ where the flow from $W(0)$ to $Y$ is at $t$, in units of $\lambda$: of $\gamma$ "
-    r"and $\beta^\star$ only the ratio counts.",
+    r"$t/\lambda^2$ where the flow from $W(0)$ to $Y$ is at $t$, in units of $\lambda$: of "
+    r"$\gamma$ and $\beta^\star$ only the ratio counts.",
     hypotheses=[PLAIN],
     predict=predict_scaled,
     measure=measure_scaled,
@@ -110,9 +111,13 @@ HOMOGENEITY = Theorem(
     runs=both_sizes,
     given=("path",),
     title="only the ratio of γ and the solution counts",
+    problems=(Regression,),
     dynamics=(Flow,),
     paper=PAPER,
 )
+
+
+SOLVED = kind("the solution is not zero", lambda s: star(s).max() > 0)
 
 
 def over_ratios(setup: Setup) -> Ensemble:
@@ -170,10 +175,10 @@ def measure_moved(members: xr.Dataset) -> Measurements:
 RICH_LAZY = Theorem(
     "spectral.rich_lazy",
     r"From $I_\gamma$ training changes $W_1W_1^T = 2\gamma I$, relative to itself, by "
-    r"$\|\gamma^{-1}\sqrt{\gamma^2+\beta^\star\beta^{\star T}}-I\|/2\sqrt{d}$: by much more than 1 for "
-    r"$\gamma \ll |\beta^\star|$ (rich, as $|\beta^\star|/\gamma$), and hardly at all for "
-    r"$\gamma \gg |\beta^\star|$ (lazy, as $(|\beta^\star|/\gamma)^2$).",
-    hypotheses=[PLAIN, I_GAMMA],
+    r"$\|\gamma^{-1}\sqrt{\gamma^2+\beta^\star\beta^{\star T}}-I\|/2\sqrt{d}$: by much more "
+    r"than 1 for $\gamma \ll |\beta^\star|$ (rich, as $|\beta^\star|/\gamma$), and hardly at "
+    r"all for $\gamma \gg |\beta^\star|$ (lazy, as $(|\beta^\star|/\gamma)^2$).",
+    hypotheses=[PLAIN, I_GAMMA, SOLVED],
     predict=predict_moved,
     measure=measure_moved,
     tolerance={"change of W1W1ᵀ": 1e-7, "order, rich": 1e-3, "order, lazy": 1e-3},
@@ -248,7 +253,7 @@ TRADE_OFF = Theorem(
     r"$\beta^\star$ at any early time (Theorem C.12), and the more the energy "
     r"$\frac{1}{2}\|W_1\|^2+\frac{1}{2}\|W_2\|^2$ exceeds the nuclear norm at the end: it is "
     r"$\sqrt{|\beta^\star|^2+\gamma^2}+(d-1)\gamma$.",
-    hypotheses=[ONE_OUTPUT, PLAIN, WHITENED, I_GAMMA],
+    hypotheses=[ONE_OUTPUT, PLAIN, WHITENED, I_GAMMA, SOLVED],
     predict=predict_traded,
     measure=measure_traded,
     tolerance=1e-8,
