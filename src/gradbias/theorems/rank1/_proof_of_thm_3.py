@@ -177,8 +177,8 @@ def differentiated(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     path = cases.path(run)
     params = {name: np.stack([p[name] for p in path]) for name in path[0]}
     theta = np.asarray(cases.recorded(run, "theta"))
-    lam = np.asarray(depth_exponents(depth_of(setup_of(run))).lam, dtype=np.float64)
-    first, second = to_numpy(_derivatives(theta, lam))
+    lam = 1 - 1 / depth_of(setup_of(run))
+    first, second = to_numpy(_derivatives(theta, np.asarray(lam)))
     return first, second, np.asarray(to_numpy(_kernel(params)))
 
 
@@ -191,7 +191,7 @@ def measure_steps(run: Run) -> Measurements:
     path = cases.path(run)
     xi = np.array([abs(np.prod(np.sum(p["u"] * p["v"], axis=1))) for p in path])
     theta = cases.recorded(run, "theta")
-    lam = depth_exponents(depth_of(setup)).lam
+    lam = 1 - 1 / depth_of(setup)
     kick = moved["theta_noise"] / np.sqrt(xi)[:, None, None]  # in τ
     X = np.asarray(common.regression(setup).X)
     unit = theta / np.linalg.norm(theta, axis=1, keepdims=True)

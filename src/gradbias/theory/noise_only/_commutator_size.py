@@ -6,6 +6,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
+from ...numerics.units import exponent, times_power_of_two
 
 CELLS = 400  # of the angle; their error of second order is taken out by halving
 
@@ -27,16 +28,19 @@ def commutator_size(W0: ArrayLike, a0: ArrayLike, t: float) -> np.ndarray:
     checks.integer("the number of inputs", len(W), at_least=2)
     a = checks.array("a0", a0, shape=(W.shape[1],))
     t = checks.number("t", t, at_least=0)
+    p = exponent(W, a) or 0  # of second order in the layers: in their units
+    W = times_power_of_two(W, -p)
+    a = times_power_of_two(a, -p)
     e = W[:, :, None] * a - W[:, None, :] * a[:, None]
     G = W.T @ W
     size = np.diag(G)
     beta = np.linalg.norm(e, axis=0)
     alpha = np.sqrt(np.maximum(np.outer(size, size) - G**2, 0.0))
     if t == 0:
-        return beta
+        return times_power_of_two(beta, 2 * p)
     angle = np.arctan2(beta, alpha)
     coarse, fine = (_mean(len(W), t, cells, angle) for cells in (CELLS // 2, CELLS))
-    return np.hypot(alpha, beta) * (4 * fine - coarse) / 3
+    return times_power_of_two(np.hypot(alpha, beta) * (4 * fine - coarse) / 3, 2 * p)
 
 
 def _mean(d: int, t: float, cells: int, angle: np.ndarray) -> np.ndarray:
