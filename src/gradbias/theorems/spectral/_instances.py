@@ -147,3 +147,37 @@ def nothing(key: int) -> Setup:
     d, _, k, width = sizes(key)
     params = {"W1": np.zeros((d, width)), "W2": np.zeros((width, k))}
     return flow(key, params=params)
+
+
+# Of the paper's Figure 1.
+PAPER = Sizes(10, 5, 3, 200)
+PAPER_GAMMA = 1.0
+
+
+def paper(key: int, k: int = PAPER.k, whitened: bool = False) -> Setup:
+    """Figure 1 (a): Gaussian data and labels of a Gaussian predictor, at the paper's size."""
+    rng = draws(key + 51)
+    X = rng.standard_normal((PAPER.n, PAPER.d)) / np.sqrt(PAPER.n)
+    if whitened:
+        X = frame(rng, PAPER.d, PAPER.n).T
+    problem = Regression.half_sum(X, X @ rng.standard_normal((PAPER.d, k)))
+    net = TwoLayer(PAPER.d, k, PAPER.width)
+    return Setup(
+        problem,
+        net,
+        orthogonal(net, PAPER_GAMMA, key=key),
+        Flow(rtol=1e-12),
+        until=Until(gap=1e-24, time=TIMES[-1]),
+        save_at=TIMES,
+        key=key,
+    )
+
+
+def paper_whitened(key: int) -> Setup:
+    """The same on whitened data."""
+    return paper(key, whitened=True)
+
+
+def paper_one_output(key: int) -> Setup:
+    """The same with one output."""
+    return paper(key, k=1)

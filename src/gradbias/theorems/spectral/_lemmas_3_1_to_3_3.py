@@ -65,6 +65,7 @@ LEMMA_3_1 = Theorem(
     measure=measure_lifted,
     tolerance={"W1": 1e-9, "W2": 1e-9, "unseen": 1e-10},
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("W2 is zero at the start", cases.second_layer)],
     runs=_with_small,
     given=("width-d net",),
@@ -101,6 +102,7 @@ LEMMA_3_2 = Theorem(
     measure=measure_start_imbalance,
     tolerance=1e-10,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the step is small", lambda key: cases.descent(key, lr=0.25))],
     errata=[
         Erratum(
@@ -164,6 +166,7 @@ LEMMA_3_3 = Theorem(
     measure=measure_dual,
     tolerance=1e-8,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     terms={"αRᵀα": lambda setup, run: {"alpha velocity": forces(run, path(run).beta)}},
     given=("params",),
@@ -217,6 +220,7 @@ LEMMA_C_3 = Theorem(
     measure=measure_outside,
     tolerance=1e-10,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     errata=[
         Erratum(

@@ -30,11 +30,11 @@ from ._paper import OF_NOISE
 D = 3
 SIZES = (D, 5)
 WIDTH = 4
-MEMBERS = 8000
+MEMBERS = 12_000
 TIME = 1.0
 STEPS = 1920
 FINER = 2 * STEPS  # where what is even in the noise of a step shows
-PARTS = 48  # of the run, at the ends of which odd parts are saved
+PARTS = 40  # of the run, at the ends of which odd parts are saved
 PARAMS = {"params": observe.params}
 OF_MOMENTS = {
     "a2": observe.running(odd.square_of_second),

@@ -183,6 +183,7 @@ RICH_LAZY = Theorem(
     measure=measure_moved,
     tolerance={"change of W1W1ᵀ": 1e-7, "order, rich": 1e-3, "order, lazy": 1e-3},
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     runs=over_ratios,
     title="rich or lazy",
