@@ -92,10 +92,13 @@ def draw_b(figure: Canvas, data: xr.Dataset, s: Settings) -> None:
 
 def _draw_gaussian(ax: Axes, data: xr.Dataset, y: str) -> None:
     """Means over the seeds, in grey: no theory goes with them."""
-    marks = {"GD": {"marker": "^"}, "SGD": {"marker": "v", "mfc": "none"}}
+    marks: dict[str, dict[str, Any]] = {
+        "GD": {"marker": "^"},
+        "SGD": {"marker": "v", "mfc": "none"},
+    }
     for method in METHODS:
         values = data[y].sel(optimiser=method).mean("seed")
-        look = {"color": GREY, "ls": "none", **marks[method]}
+        look: dict[str, Any] = {"color": GREY, "ls": "none", **marks[method]}
         ax.plot(data["wide_scale"], values, label=f"{method}, Gaussian start", **look)
     ax.legend(loc="upper left", fontsize="small")
 

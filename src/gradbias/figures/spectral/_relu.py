@@ -26,8 +26,8 @@ def student(
 ) -> Setup:
     """Gradient descent on the labels of two neurons, data and start of this seed."""
     key = 1000 * s.key + seed
-    signs = s.signs if signs is None else signs
-    data = relu_teacher(n, s.d, signs=signs, orthonormal=orthonormal, key=key)
+    weights = s.signs if signs is None else signs
+    data = relu_teacher(n, s.d, signs=weights, orthonormal=orthonormal, key=key)
     net = MLP((s.d, s.width, 1), "relu", bias=False)
     start = gaussian(net, scale, key=key)
     return Setup(data, net, start, Descent(s.lr), Until(steps=s.steps), RECORD, key=key)

@@ -85,7 +85,7 @@ def measure_field(run: Run) -> Measurements:
     end = Z1[-1]
     D = end.T @ end - Z2[-1] @ Z2[-1].T
     A, B = directions(setup)
-    whole, half = (_around(end, D, A, B, s * np.linalg.norm(end)) for s in (SIDE, SIDE / 2))
+    whole, half = (_around(end, D, A, B, s * float(np.linalg.norm(end))) for s in (SIDE, SIDE / 2))
     return {"field": field, "curl": (4 * half - whole) / 3}
 
 
