@@ -362,6 +362,12 @@ def noise_only_moments(u):
     return [(found.WWt, 2 * u.p), (found.a2, 2 * u.p)]
 
 
+@row("commutator_size")
+def commutator_size(u):
+    size = theory.noise_only.commutator_size
+    return [(size(u(TWO["W1"], u.p), u(TWO["W2"][:, 0], u.p), 0.7), 2 * u.p)]
+
+
 @row("commutator_moments")
 def commutator_moments(u):
     found = theory.commutator_moments(u(TWO["W1"], u.p), u(TWO["W2"][:, 0], u.p), TIMES)

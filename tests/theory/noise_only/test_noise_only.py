@@ -9,6 +9,7 @@ import scipy.optimize
 
 from gradbias.theory.noise_only import (
     commutator_moments,
+    commutator_size,
     label_noise_rank_one_limit,
     label_noise_sde_scale,
     moment_exponent,
@@ -244,3 +245,39 @@ def test_the_rank_one_limit_of_orthogonal_data():
     np.testing.assert_allclose(part.M, [[1.0, 0], [0, 0]])
     with pytest.raises(ValueError, match="X must not be zero"):
         label_noise_rank_one_limit(np.ones(2), np.zeros((1, 2)))
+
+
+def test_the_mean_size_of_a_commutator_against_paths_and_its_limit():
+    """Against 20 000 paths at two times; and the constant of d = 2, in closed form."""
+    rng = np.random.default_rng(5)
+    for d in (2, 5):
+        W0, a0 = rng.standard_normal((d, 3)), rng.standard_normal(3)
+        S = np.tile(np.vstack([W0, a0]), (20_000, 1, 1))
+        for t in (0.3, 0.6):
+            S = boosts(S, 0.01, 30, rng)
+            W, a = S[:, :d], S[:, d]
+            for k, m in itertools.combinations(range(3), 2):
+                e = W[:, :, k] * a[:, m, None] - W[:, :, m] * a[:, k, None]
+                size = np.linalg.norm(e, axis=1)
+                assert abs(z_score(size, commutator_size(W0, a0, t)[k, m])) < 4
+    # |det W0| sqrt(pi/2)/(1 + sqrt(e pi/2) erfc(1/sqrt 2)) from a = 0
+    half = mpmath.sqrt(mpmath.pi / 2)
+    tail = 1 + mpmath.sqrt(mpmath.e) * half * mpmath.erfc(1 / mpmath.sqrt(2))
+    limit = float(half / tail)
+    W0 = np.array([[1.5, 0.2], [-0.3, 0.8]])
+    late = commutator_size(W0, np.zeros(2), 15.0)[0, 1]
+    assert late == pytest.approx(limit * abs(np.linalg.det(W0)), rel=1e-4)
+    # for d = 3 and 5 it grows at the rate of the first moment of areas
+    for d in (3, 5):
+        early, later = (commutator_size(np.eye(d), np.zeros(d), t)[0, 1] for t in (6.0, 8.0))
+        assert np.log(later / early) / 2 == pytest.approx(moment_exponent(d, 2, 1.0), abs=2e-3)
+
+
+def test_the_mean_size_starts_where_it_is_and_refuses_one_input():
+    W0, a0 = np.arange(6.0).reshape(2, 3), np.array([1.0, -1.0, 0.5])
+    e = W0[:, :, None] * a0 - W0[:, None, :] * a0[:, None]
+    np.testing.assert_allclose(commutator_size(W0, a0, 0.0), np.linalg.norm(e, axis=0))
+    np.testing.assert_allclose(commutator_size(W0, a0, 1e-9), np.linalg.norm(e, axis=0), atol=1e-3)
+    assert not commutator_size(0 * W0, 0 * a0, 1.0).any()
+    with pytest.raises(ValueError, match="inputs"):
+        commutator_size(W0[:1], a0, 1.0)

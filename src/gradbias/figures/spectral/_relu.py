@@ -16,10 +16,18 @@ from .._lab import Lab
 RECORD = {"loss": observe.loss, "values": observe.singular_values("W1")}
 
 
-def student(s: Settings, n: int, scale: float, seed: int, orthonormal: bool) -> Setup:
+def student(
+    s: Settings,
+    n: int,
+    scale: float,
+    seed: int,
+    orthonormal: bool,
+    signs: tuple[float, float] | None = None,
+) -> Setup:
     """Gradient descent on the labels of two neurons, data and start of this seed."""
     key = 1000 * s.key + seed
-    data = relu_teacher(n, s.d, signs=s.signs, orthonormal=orthonormal, key=key)
+    weights = s.signs if signs is None else signs
+    data = relu_teacher(n, s.d, signs=weights, orthonormal=orthonormal, key=key)
     net = MLP((s.d, s.width, 1), "relu", bias=False)
     start = gaussian(net, scale, key=key)
     return Setup(data, net, start, Descent(s.lr), Until(steps=s.steps), RECORD, key=key)

@@ -4,6 +4,8 @@ from . import (
     _appendix_d,
     _bias_law,
     _infinite_width,
+    _lemma_b3,
+    _level,
     _section_2,
     _section_4,
     _sections_3_1_3_2,
@@ -13,6 +15,8 @@ from . import (
 
 THEOREMS = (
     *_section_2.THEOREMS,
+    *_level.THEOREMS,
+    *_lemma_b3.THEOREMS,
     *_thm_1.THEOREMS,
     *_sections_3_1_3_2.THEOREMS,
     *_bias_law.THEOREMS,

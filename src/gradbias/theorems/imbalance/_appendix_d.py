@@ -120,13 +120,13 @@ APP_D = Theorem(
 )
 
 
-def mean_descent(key: int, lr: float = 1e-3, last: int = LAST) -> Setup:
+def mean_descent(key: int, lr: float = 5e-4, last: int = LAST) -> Setup:
     """Descent on the mean loss, as in the experiments."""
     at = np.round(np.linspace(0, last, cases.SAVES))
     return cases.setup(
         key,
         dynamics=Descent(lr),
-        problem=cases.regression(key, weight=1 / cases.N),
+        problem=cases.regression(key, weight=1 / cases.sizes(key).n),
         until=Until(steps=last),
         save_at=at,
     )

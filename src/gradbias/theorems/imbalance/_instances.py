@@ -1,9 +1,11 @@
-"""Instances: seven inputs, rank three, two outputs, eight hidden units; and one wide net.
+"""Instances of three sizes, and wide nets of two.
 
 Few shapes and one record, because each new one compiles. Labels cannot be fitted exactly, data
 have more samples than their rank, and the weight of the loss is no paper's: what holds here does
 not hang on a convention.
 """
+
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -18,13 +20,28 @@ from ...problems import Regression
 from ...theory.imbalance import balanced_two_layer, invariant_projection
 from ..prelude import Setup, Until
 
-D = 7
-N = 5
-R = 3
-M = 2
-WIDTH = 8
-NET = TwoLayer(D, M, WIDTH)
-WIDE = TwoLayer(3, 1, 400)  # wide enough for Lemma 1 and Theorem 2 at δ = 0.1
+
+class Sizes(NamedTuple):
+    """Of an instance.
+
+    Attributes:
+        D: inputs.
+        n: samples, more than the rank.
+        r: rank of the data.
+        m: outputs, at most the rank.
+        width: hidden units, at least m + r.
+    """
+
+    D: int
+    n: int
+    r: int
+    m: int
+    width: int
+
+
+SIZES = (Sizes(7, 5, 3, 2, 8), Sizes(6, 7, 4, 1, 9), Sizes(9, 6, 4, 3, 10))
+# Wide enough for Lemma 1 and Theorem 2 at δ = 0.1, with data of rank two.
+WIDE = (TwoLayer(3, 1, 400), TwoLayer(4, 2, 700))
 SAVES = 24
 TIMES = np.concatenate([[0.0], np.geomspace(1e-2, 300.0, SAVES - 1)])
 STEPS = np.concatenate([[0], np.round(np.geomspace(30, 30_000, SAVES - 1))]).astype(int)
@@ -43,6 +60,11 @@ RECORD = {
 }
 
 
+def sizes(key: int) -> Sizes:
+    """The sizes of this instance."""
+    return SIZES[key % len(SIZES)]
+
+
 def draws(key: int, what: str = "theorems.imbalance") -> np.random.Generator:
     """The random numbers of an instance."""
     return generator(key, what)
@@ -54,25 +76,28 @@ def frame(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
 
 
 def regression(
-    key: int, r: int = R, whitened: bool = False, weight: float | None = None
+    key: int, r: int | None = None, whitened: bool = False, weight: float | None = None
 ) -> Regression:
     """Data of rank r, labels of which a part cannot be fitted."""
+    D, n, rank, m, _ = sizes(key)
+    r = rank if r is None else r
     rng = draws(key)
     sigma = np.full(r, 1.1) if whitened else np.sort(rng.uniform(0.8, 1.25, r))[::-1]
-    W = frame(rng, N, N)
+    W = frame(rng, n, n)
     X = W[:, :r] @ (sigma[:, None] * frame(rng, D, r).T)
-    B = frame(rng, r, min(r, M)) * rng.uniform(0.6, 1.2, min(r, M)) @ frame(rng, M, M)[:r]
-    Y = W[:, :r] @ B + 0.3 * W[:, r:] @ rng.standard_normal((N - r, M))
+    B = frame(rng, r, min(r, m)) * rng.uniform(0.6, 1.2, min(r, m)) @ frame(rng, m, m)[:r]
+    Y = W[:, :r] @ B + 0.3 * W[:, r:] @ rng.standard_normal((n - r, m))
     drawn = float(rng.uniform(0.4, 0.7))
     return Regression(X, Y, drawn if weight is None else weight)
 
 
 def gaussian(key: int, first: float = 0.8, second: float = 0.8) -> dict[str, np.ndarray]:
     """Independent entries of these standard deviations."""
+    D, _, _, m, width = sizes(key)
     rng = draws(key, "theorems.imbalance start")
     return {
-        "W1": first * rng.standard_normal((D, WIDTH)),
-        "W2": second * rng.standard_normal((WIDTH, M)),
+        "W1": first * rng.standard_normal((D, width)),
+        "W2": second * rng.standard_normal((width, m)),
     }
 
 
@@ -97,7 +122,7 @@ def setup(
     saves = STEPS if steps else TIMES
     return Setup(
         regression(key) if problem is None else problem,
-        NET,
+        TwoLayer(sizes(key).D, sizes(key).m, sizes(key).width),
         gaussian(key) if params is None else params,
         dynamics,
         until=last if until is None else until,
@@ -110,6 +135,20 @@ def setup(
 def decaying(key: int) -> Setup:
     """Weight decay, which moves all that should stay."""
     return setup(key, decay=0.02)
+
+
+def orthogonal_rows(key: int, size: float = 1.0) -> Setup:
+    """U1Vᵀ = 0: the second layer avoids what the first one uses."""
+    problem = regression(key)
+    params = gaussian(key, 0.8 * size, 0.8 * size)
+    used = np.linalg.qr(params["W1"].T @ problem.row_space)[0]
+    params["W2"] = params["W2"] - used @ (used.T @ params["W2"])
+    return setup(key, params, problem=problem)
+
+
+def rich_or_lazy(key: int) -> Setup:
+    """Every other start is large and starts at zero: there bounds are nearly reached."""
+    return setup(key) if key % 2 else orthogonal_rows(key, size=6.0)
 
 
 def descent(key: int, lr: float) -> Setup:
@@ -143,36 +182,44 @@ def nothing(key: int) -> Setup:
     return setup(key, {name: 0.0 * w for name, w in gaussian(key).items()})
 
 
-def predictor(key: int, r: int = R, whitened: bool = False) -> tuple[Regression, np.ndarray]:
+def predictor(key: int, whitened: bool = False) -> tuple[Regression, np.ndarray]:
     """A problem and a predictor to start from, half of it where the data see nothing."""
-    problem = regression(key, r, whitened)
-    away = draws(key, "theorems.imbalance predictor").standard_normal((D, M))
+    problem = regression(key, whitened=whitened)
+    shape = sizes(key).D, sizes(key).m
+    away = draws(key, "theorems.imbalance predictor").standard_normal(shape)
     return problem, problem.min_norm + 0.4 * away
 
 
 def balanced(key: int, whitened: bool = False) -> Setup:
     """A balanced start with a predictor of full rank."""
     problem, theta0 = predictor(key, whitened=whitened)
-    Q = frame(draws(key, "theorems.imbalance Q"), WIDTH, M)
-    return setup(key, balanced_two_layer(problem, theta0, WIDTH, Q), problem=problem)
+    width = sizes(key).width
+    Q = frame(draws(key, "theorems.imbalance Q"), width, sizes(key).m)
+    return setup(key, balanced_two_layer(problem, theta0, width, Q), problem=problem)
+
+
+def wide_net(key: int) -> TwoLayer:
+    """The wide net of this instance."""
+    return WIDE[key % len(WIDE)]
 
 
 def wide_data(key: int) -> Regression:
-    """Three samples of rank two in three dimensions, well conditioned."""
+    """Three samples of rank two, well conditioned."""
     rng = draws(key, "theorems.imbalance wide")
     W = frame(rng, 3, 3)
-    V = frame(rng, 3, 2)
+    V = frame(rng, wide_net(key).d, 2)
     X = W[:, :2] @ (np.array([1.1, 1.0])[:, None] * V.T)
-    labels = rng.standard_normal((3, 1))
+    labels = rng.standard_normal((3, wide_net(key).k))
     return Regression.half_sum(X, 0.7 * labels / np.linalg.norm(labels))
 
 
 def wide(key: int, alpha: float = 0.5, stretch: float = 1.0) -> Setup:
     """A wide Gaussian net with entries of variance h^(−2α), times stretch²."""
-    start = {n: stretch * w for n, w in inverse_width(WIDE, alpha, key=key).items()}
+    net = wide_net(key)
+    start = {n: stretch * w for n, w in inverse_width(net, alpha, key=key).items()}
     until = Until(gap=1e-25, time=float(TIMES[-1]))
     problem = wide_data(key)
-    return Setup(problem, WIDE, start, tight_flow(), until, record=RECORD, save_at=TIMES, key=key)
+    return Setup(problem, net, start, tight_flow(), until, record=RECORD, save_at=TIMES, key=key)
 
 
 def paper_size(key: int) -> Setup:

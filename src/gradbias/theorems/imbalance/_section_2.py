@@ -1,4 +1,4 @@
-"""Sections 2 and 3.1, up to Theorem 1: what moves and how, the imbalance and its level."""
+"""Section 2: what moves and how, and the imbalance that does not."""
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from ..prelude import (
     Claims,
     Control,
     Erratum,
-    Hypothesis,
     Measurements,
     Run,
     Setup,
     Theorem,
     Until,
-    at_least,
     common,
     equals,
     kind,
@@ -35,13 +33,11 @@ from ._facts import (
     PLAIN,
     SOMETHING,
     STEP,
-    Layers,
     compressed,
     drift,
     end,
     errors,
     frame_of,
-    level,
     norms,
     path,
     problem_of,
@@ -50,7 +46,6 @@ from ._facts import (
     relative_step,
     small_step,
     start,
-    top_eigenvalue,
 )
 from ._paper import PAPER
 
@@ -141,22 +136,22 @@ EQ7 = Theorem(
 )
 
 
-def _size(setup: Setup) -> float:
+def size_of(setup: Setup) -> float:
     """‖[V; U1]‖²: what the imbalance is a difference of."""
     return float(np.sum(start(setup).Z ** 2))
 
 
 def moved_level(setup: Setup) -> float:
     """What a finite step does to the level, of the layers' squares."""
-    return drift(setup) / _size(setup) if _size(setup) else 0.0
+    return drift(setup) / size_of(setup) if size_of(setup) else 0.0
 
 
 def predict_conserved(setup: Setup, run: Run) -> Claims:
     count = int(np.sum(reached(run)))
     first = compressed(setup, start(setup)).Lam
     return {
-        "imbalance": equals(np.stack([first] * count), scale=_size(setup)),
-        "outside": equals(0.0, scale=_size(setup)),
+        "imbalance": equals(np.stack([first] * count), scale=size_of(setup)),
+        "outside": equals(0.0, scale=size_of(setup)),
     }
 
 
@@ -212,7 +207,7 @@ def predict_steps(setup: Setup, run: Run) -> Claims:
     after = [closed_step(problem, closed_state(problem, params), lr) for params in before]
     return {
         # A drift is a difference of numbers of the size of the layers' squares.
-        "drift": equals(np.asarray(moved), scale=_size(setup)),
+        "drift": equals(np.asarray(moved), scale=size_of(setup)),
         "closed": np.asarray([_stacked(x) for x in after]),
     }
 
@@ -256,146 +251,4 @@ DESCENT = Theorem(
     own=True,
 )
 
-
-def _signs(now: Layers) -> np.ndarray:
-    """Numbers of positive and negative eigenvalues, of the whole h × h matrix."""
-    values = np.linalg.eigvalsh(now.Lam)
-    zero = 1e-11 * np.sum(now.Z**2)
-    return np.array([np.sum(values > zero), np.sum(values < -zero)], dtype=np.float64)
-
-
-def _dependent(setup: Setup) -> float:
-    """Least singular value of [V; U1] too small to tell? 0 if it is not."""
-    s = np.linalg.svd(start(setup).Z, compute_uv=False)
-    return 0.0 if len(s) == len(start(setup).Z) and s[-1] > 1e-3 * s[0] else 1.0
-
-
-def doubled(key: int) -> Setup:
-    """Both outputs with the same second layer."""
-    params = cases.gaussian(key)
-    params["W2"][:, 1] = params["W2"][:, 0]
-    return cases.setup(key, params)
-
-
-def predict_signature(setup: Setup) -> Claims:
-    """R and m."""
-    now = start(setup)
-    return {"signs": np.array([now.U1.shape[0], now.V.shape[0]], dtype=float)}
-
-
-def measure_signature(run: Run) -> Measurements:
-    """The same at the end of the run."""
-    return {"signs": _signs(compressed(setup_of(run), end(run)))}
-
-
-SIGNATURE = Theorem(
-    "imbalance.signature",
-    r"$\Lambda$ has rank at most $m+r$, at most $r$ positive and at most $m$ negative "
-    r"eigenvalues; exactly so many if the rows of $V$ and $U_1$ are independent, which needs "
-    r"$h \ge m+r$.",
-    hypotheses=[*PLAIN, Hypothesis("rows of V and U1 are independent", _dependent, 0.5), STEP],
-    predict=predict_signature,
-    measure=measure_signature,
-    tolerance=1e-12,
-    instances=cases.setup,
-    controls=[Control("rows of V and U1 are independent", doubled)],
-    dynamics=BOTH,
-    title="the signature of the imbalance",
-    paper=PAPER,
-)
-
-
-def orthogonal_rows(key: int) -> Setup:
-    """U1Vᵀ = 0: the second layer avoids what the first one uses."""
-    problem = cases.regression(key)
-    params = cases.gaussian(key)
-    used = np.linalg.qr(params["W1"].T @ problem.row_space)[0]
-    params["W2"] = params["W2"] - used @ (used.T @ params["W2"])
-    return cases.setup(key, params, problem=problem)
-
-
-def _not_orthogonal(setup: Setup) -> float:
-    size = _size(setup)
-    return float(np.linalg.norm(start(setup).product)) / size if size else 0.0
-
-
-def predict_orthogonal_level(setup: Setup) -> Claims:
-    U1 = start(setup).U1
-    V = start(setup).V
-    both = top_eigenvalue(U1 @ U1.T, len(U1)) + top_eigenvalue(V @ V.T, len(V))
-    return {"c": equals(both, scale=_size(setup))}
-
-
-def measure_level(run: Run) -> Measurements:
-    """C at the end of the run."""
-    return {"c": level(end(run))}
-
-
-ORTHOGONAL = Theorem(
-    "imbalance.level_orthogonal",
-    r"If $U_1(0)V(0)^T = 0$ then $c = \lambda_r(U_1U_1^T) + \lambda_m(VV^T)$ at the start, and "
-    r"$c$ stays.",
-    hypotheses=[
-        *PLAIN,
-        kind("width is at least m + r", lambda s: np.less_equal(*start(s).Z.shape)),
-        Hypothesis("U1(0)V(0)ᵀ = 0", _not_orthogonal, 1e-11),
-        STEP,
-        small_step(moved_level),
-    ],
-    predict=predict_orthogonal_level,
-    measure=measure_level,
-    tolerance=1e-10,
-    instances=orthogonal_rows,
-    controls=[Control("U1(0)V(0)ᵀ = 0", cases.setup)],
-    dynamics=BOTH,
-    title="the level of orthogonal layers",
-    paper=PAPER,
-)
-
-
-def aligned(key: int, decay: float = 0.0) -> Setup:
-    """Second layer inside the row space of the first, and much smaller."""
-    problem = cases.regression(key)
-    params = cases.gaussian(key, first=1.5)
-    rows = np.linalg.qr(params["W1"].T @ problem.row_space)[0]
-    params["W2"] = 0.3 * rows @ cases.draws(key, "aligned").standard_normal((cases.R, cases.M))
-    return cases.setup(key, params, problem=problem, decay=decay)
-
-
-def _ahead(setup: Setup) -> float:
-    """By how much the least of one layer exceeds the largest of the other."""
-    U1 = start(setup).U1
-    V = start(setup).V
-    squares = [np.linalg.svd(x, compute_uv=False) ** 2 for x in (U1, V)]
-    # Beyond the width, singular values are zero.
-    low = [s[-1] if x.shape[1] >= len(x) else 0.0 for s, x in zip(squares, (U1, V), strict=True)]
-    return float(max(low[0] - squares[1][0], low[1] - squares[0][0]))
-
-
-def predict_aligned_level(setup: Setup) -> Claims:
-    """By how much one layer is ahead of the other."""
-    return {"c": at_least(_ahead(setup), scale=_size(setup))}
-
-
-ALIGNED = Theorem(
-    "imbalance.level_aligned",
-    r"However the row spaces lie, $c \ge \sigma_r(U_1)^2 - \sigma_1(V)^2$ and "
-    r"$c \ge \sigma_m(V)^2 - \sigma_1(U_1)^2$: one layer that is larger than the other in all "
-    r"directions is imbalance enough.",
-    hypotheses=[
-        *PLAIN,
-        kind("one layer is larger", lambda s: _ahead(s) > 0),
-        STEP,
-        small_step(moved_level),
-    ],
-    predict=predict_aligned_level,
-    measure=measure_level,
-    tolerance=1e-10,
-    instances=aligned,
-    controls=[Control("there is no weight decay", lambda key: aligned(key, decay=0.5))],
-    dynamics=BOTH,
-    title="one layer larger than the other",
-    paper=PAPER,
-)
-
-THEOREMS = (EQ7, INVARIANCE, DESCENT, SIGNATURE, ORTHOGONAL, ALIGNED)
+THEOREMS = (EQ7, INVARIANCE, DESCENT)

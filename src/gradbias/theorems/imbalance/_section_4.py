@@ -138,14 +138,15 @@ BALANCED_INIT = Theorem(
 def opposite(key: int, sign: float = -1.0) -> Setup:
     """Whitened data of rank m, and a balanced start whose determinant has this sign, times B's."""
     rng = cases.draws(key, "opposite")
-    problem = _two_scales(cases.regression(key, r=cases.M, whitened=True), rng)
+    D, _, _, m, width = cases.sizes(key)
+    problem = _two_scales(cases.regression(key, r=m, whitened=True), rng)
     parts = split(problem)
-    Q = cases.frame(rng, cases.WIDTH, cases.M)
-    theta1 = rng.standard_normal((cases.M, cases.M))
+    Q = cases.frame(rng, width, m)
+    theta1 = rng.standard_normal((m, m))
     if np.sign(np.linalg.det(theta1) * np.linalg.det(parts.B)) != sign:
         theta1[:, 0] *= -1
-    theta0 = parts.Phi1 @ (0.5 * theta1) + 0.3 * parts.Phi2 @ rng.standard_normal((5, cases.M))
-    params = balanced_two_layer(problem, theta0, cases.WIDTH, Q)
+    theta0 = parts.Phi1 @ (0.5 * theta1) + 0.3 * parts.Phi2 @ rng.standard_normal((D - m, m))
+    params = balanced_two_layer(problem, theta0, width, Q)
     least = np.linalg.svd(parts.B, compute_uv=False)[-1]
     last = UNTIL / (parts.speed * parts.sigma[0] * least)
     at = np.concatenate([[0.0], np.geomspace(1e-3 * last, last, cases.SAVES - 1)])
@@ -155,8 +156,9 @@ def opposite(key: int, sign: float = -1.0) -> Setup:
 def _two_scales(problem: Regression, rng: np.random.Generator) -> Regression:
     """Labels with singular values far apart: their difference is how fast the saddle is reached."""
     left = problem.svd[0]
-    both = [cases.frame(rng, cases.M, cases.M) for _ in range(2)]
-    B = (both[0] * rng.uniform(0.9, 1.1, cases.M) * np.array([1.2, 0.4])) @ both[1].T
+    m = problem.k
+    both = [cases.frame(rng, m, m) for _ in range(2)]
+    B = (both[0] * rng.uniform(0.9, 1.1, m) * np.linspace(1.2, 0.4, m)) @ both[1].T
     labels = problem.labels + left @ (B - left.T @ problem.labels)
     return Regression(problem.X, labels, problem.weight)
 

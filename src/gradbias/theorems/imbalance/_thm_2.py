@@ -157,6 +157,9 @@ LEMMA1 = Theorem(
             quote=r"$(1/4 < \alpha < 1/2)$",
         ),
     ],
+    never_tight="(17) is within a factor 2 here; (18) and (19) never are: at initialization "
+    "‖Zr‖ is about √(D − r)/(2s) of its bound and ‖U1Vᵀ‖ about √r/(2s), and s > √(m + D): "
+    "a sixth to a tenth here",
     title="wide nets are imbalanced",
     paper=OF_WIDTH,
 )

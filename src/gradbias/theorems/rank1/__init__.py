@@ -4,6 +4,7 @@ from . import (
     _depth,
     _finite_step,
     _invariants,
+    _proof_of_thm_3,
     _sde,
     _sgd_gap,
     _sgd_limit,
@@ -24,4 +25,5 @@ THEOREMS = (
     *_sgd_limit.THEOREMS,
     *_sde.THEOREMS,
     *_theorem3.THEOREMS,
+    *_proof_of_thm_3.THEOREMS,
 )

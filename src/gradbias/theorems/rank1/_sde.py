@@ -34,8 +34,6 @@ from ._paper import OF_PATHS
 from ._sgd_gap import several_layers
 from ._velocities import ROUNDED, Params
 
-LAYERS = 3  # where Eq (94) is looked at: its slips vanish for two
-
 
 def functions(params):
     """θ, the gaps, ω, ξ and the mirror's ∇V = ‖θ‖^{−λ}θ as functions of the parameters."""
@@ -211,56 +209,53 @@ def straightened(name: str) -> Predict:
 def printed_lemma_3(key: int) -> Evidence:
     """The printed Itô drift has ξ² too little; against second differences of θ by hand."""
     setup = cases.rank1(key, scale=0.4)
-    problem = common.regression(setup)
-    point = {n: np.array(p) for n, p in setup.params.items()}
-    omega = np.sum(point["u"] * point["v"], axis=1)
-    xi = float(np.prod(omega))
-    theta = xi * point["v1"]
-    X = np.asarray(problem.X)
-    n = problem.n
-    loss = float(np.mean((X @ theta - np.ravel(problem.labels)) ** 2))
-    truth = np.zeros_like(theta)
-    for g in 2 * np.sqrt(loss / n) * X:
-        along = (xi / omega * (point["v1"] @ g))[:, None]
-        way = {"v1": xi * g, "u": along * point["v"], "v": along * point["u"]}
-        truth += 0.5 * _second_difference(point, way)
-    right = balanced_sde(problem, theta, depth_of(setup), 1.0).drift_ito
-    printed = right / xi**2
+    truth = ito_by_differences(setup)
+    theta = np.ravel(common.start(setup))
+    right = balanced_sde(common.regression(setup), theta, depth_of(setup), 1.0).drift_ito
+    printed = right / np.linalg.norm(theta) ** (2 * depth_exponents(depth_of(setup)).lam)
     size = np.linalg.norm(truth)
     return Evidence(*(float(np.linalg.norm(x - truth) / size) for x in (printed, right)))
 
 
+def _pulled(point: Params, g: np.ndarray) -> dict[str, np.ndarray]:
+    """How the parameters move if the predictor is pulled along g."""
+    omega = np.sum(point["u"] * point["v"], axis=1)
+    xi = float(np.prod(omega))
+    along = (xi / omega * (point["v1"] @ g))[:, None]
+    return {"v1": xi * g, "u": along * point["v"], "v": along * point["u"]}
+
+
+def first_difference(setup: Setup, g: np.ndarray, step: float = 1e-3) -> np.ndarray:
+    """How the predictor moves then, to fourth order."""
+    point = {n: np.array(p) for n, p in setup.params.items()}
+    way = _pulled(point, g)
+    at = {k: _predictor(point, way, k * step) for k in (-2, -1, 1, 2)}
+    return (8 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12 * step)
+
+
+def ito_by_differences(setup: Setup) -> np.ndarray:
+    """Itô's drift of the predictor at the start, lr = b = 1, with isotropic noise."""
+    problem = common.regression(setup)
+    point = {n: np.array(p) for n, p in setup.params.items()}
+    X = np.asarray(problem.X)
+    residual = X @ np.ravel(common.start(setup)) - np.ravel(problem.labels)
+    kick = 2 * float(problem.weight) * float(np.linalg.norm(residual))
+    total = np.zeros(X.shape[1])
+    for row in kick * X:
+        total += 0.5 * _second_difference(point, _pulled(point, row))
+    return total
+
+
+def _predictor(point: Params, way: Params, e: float) -> np.ndarray:
+    p = {n: point[n] + e * way[n] for n in point}
+    return np.prod(np.sum(p["u"] * p["v"], axis=1)) * p["v1"]
+
+
 def _second_difference(point: Params, way: Params, step: float = 1e-3) -> np.ndarray:
     """d²θ along a direction, to fourth order."""
-
-    def theta(e: float) -> np.ndarray:
-        p = {n: point[n] + e * way[n] for n in point}
-        return np.prod(np.sum(p["u"] * p["v"], axis=1)) * p["v1"]
-
-    near = theta(step) + theta(-step)
-    far = theta(2 * step) + theta(-2 * step)
-    return (16 * near - far - 30 * theta(0.0)) / (12 * step**2)
-
-
-def printed_algebra(key: int) -> Evidence:
-    """𝒫 of Eq (94) by its first line, against its intermediate line and its last one."""
-    problem = cases.data(key)
-    theta = 0.6 * cases.direction(key)
-    L = LAYERS
-    N = 2 * L - 1
-    lam = depth_exponents(N).lam
-    square = float(theta @ theta)
-    xi2 = square**lam
-    pushed = problem.X.T @ (problem.X @ theta)
-    along = theta * (theta @ pushed) / square
-    phi = np.array([2 * (L - 1) / square, (L - 1) * xi2 / square**2, 0.0]) * xi2
-    phi[2] = 2 * (L - 2) * phi[1]
-    inner = xi2 * phi[0] * pushed + (phi[1] + phi[2]) * square * along
-    truth = (inner - lam * theta * (theta @ inner) / square) / xi2
-    last = 2 * (L - 1) * xi2 / square * (pushed - along / 2)
-    slip = xi2 / square * (2 * (L - 1) * pushed - 3 * (L - 1) / (2 * L - 1) * along)
-    size = np.linalg.norm(truth)
-    return Evidence(*(float(np.linalg.norm(x - truth) / size) for x in (slip, last)))
+    near = _predictor(point, way, step) + _predictor(point, way, -step)
+    far = _predictor(point, way, 2 * step) + _predictor(point, way, -2 * step)
+    return (16 * near - far - 30 * _predictor(point, way, 0.0)) / (12 * step**2)
 
 
 LEMMA3 = Theorem(
@@ -291,23 +286,6 @@ LEMMA3 = Theorem(
             r"\frac{2L-3}{2}\frac{\theta\theta^T}{\|\theta\|^2}\right]X^T X\theta dt",
             note="(85) with (87)-(89) gives the other power.",
             predict=as_printed_lemma_3,
-        ),
-        Erratum(
-            "Eq (94)",
-            r"$4(L-1)(L-2)$ and $\frac{3(L-1)}{2L-1}$ on the way",
-            r"$2(L-1)(L-2)$ and $L-1$, which give the last line",
-            "misprint",
-            evidence=printed_algebra,
-            quote=r"((L-1) + 4(L-1)(L-2))(1 - \lambda_L) - 2(L-1)\lambda_L",
-        ),
-        Erratum(
-            "Eq (95), (96), (98), (99), (102)",
-            r"$\xi^2\cdot\xi^2/\|\theta\|^2$ in the drift; a factor $k$ missing",
-            r"$\xi^2/\|\theta\|^2$; $k^2 = 4|\xi|^3\eta\mathcal{L}/n$ in $\tau$",
-            "misprint",
-            quote=r"\frac{8\eta\mathcal{L}(L-1)\xi^2}{n} \frac{\xi^2}{\|\theta\|^2} \left(I - "
-            r"\frac{1}{2} \frac{\theta\theta^T}{\|\theta\|^2} \right) X^T X \theta dt",
-            note="(94), and the lines after (109), have one factor ξ² only.",
         ),
     ),
     title="SGD's equation on a balanced net",

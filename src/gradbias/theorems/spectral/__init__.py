@@ -7,8 +7,10 @@ from ._descent import GAMMA_EFF, GD, GD_WHITENED
 from ._label_noise import COLLAPSE, RANK_ONE
 from ._label_noise_end import SLOW, STATIONARY
 from ._lemmas_3_1_to_3_3 import LEMMA_3_1, LEMMA_3_2, LEMMA_3_3, LEMMA_C_3
+from ._no_potential import NO_POTENTIAL
 from ._prop_4_1 import PROP_A, PROP_B, PROP_C
 from ._rates import EXP_RATE, LEMMA_C_8
+from ._rich_and_lazy import HOMOGENEITY, RICH_LAZY, TRADE_OFF
 from ._sections_2_3 import BALANCED_RANK, DIMENSION, ZERO
 from ._small import ALIGNMENT, NUCLEAR
 from ._thm_3_1 import PROP_C_5, THM_3_1_I, THM_3_1_II, THM_3_1_III
@@ -18,6 +20,7 @@ from ._thms_c11_c12 import THM_C_11, THM_C_12
 
 THEOREMS = (
     DIMENSION,
+    HOMOGENEITY,
     BALANCED_RANK,
     THM_3_1_I,
     THM_3_1_II,
@@ -26,6 +29,7 @@ THEOREMS = (
     NUCLEAR,
     ALIGNMENT,
     COR_3_1,
+    RICH_LAZY,
     THM_3_2_A,
     THM_3_2_B,
     PSI,
@@ -34,8 +38,10 @@ THEOREMS = (
     LEMMA_3_3,
     LEMMA_C_3,
     PROP_C_5,
+    NO_POTENTIAL,
     EXP_RATE,
     LEMMA_C_8,
+    TRADE_OFF,
     LEMMA_C_10,
     THM_C_11,
     THM_C_12,

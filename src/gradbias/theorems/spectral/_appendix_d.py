@@ -30,7 +30,7 @@ from ..prelude import (
 from . import _instances_noise as cases
 from . import _odd_parts as odd
 from ._facts import rate_of
-from ._instances import LR, WIDTH, regression
+from ._instances import LR, SIZES, WIDTH, regression
 from ._label_noise_end import FITTED, QUIET_LAYERS, spectrum
 from ._paper import OF_NOISE
 
@@ -108,14 +108,14 @@ def _area(mu: np.ndarray, h: float, time: float) -> np.ndarray:
     """2/(lr δ²) times the integral of E r² by steps of h from rest, or exactly for h = 0."""
     mu = mu[mu > 1e-12 * mu.max()]
     if not h:
-        return time + np.expm1(-2 * mu * time) / (2 * mu)
+        return mu * time + np.expm1(-2 * mu * time) / 2
     left = np.exp(2 * (time / h) * np.log1p(-h * mu))
-    return (time - (1 - left) / (mu * (2 - h * mu))) / (1 - h * mu / 2)
+    return (mu * time - (1 - left) / (2 - h * mu)) / (1 - h * mu / 2)
 
 
 def started(key: int, momentum: float = 0.0) -> Setup:
     """Label-noise descent from layers that fit: all that moves them is noise."""
-    X = np.asarray(regression(key, k=1, whitened=True).X)
+    X = np.asarray(regression(key, k=1, whitened=True, like=SIZES[0]).X)
     params = cases.random_layers(key, X.shape[1], WIDTH)
     params = {name: 0.5 * layer for name, layer in params.items()}
     problem = Regression.half_sum(X, X @ (params["W1"] @ params["W2"]))

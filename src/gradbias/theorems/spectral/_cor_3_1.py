@@ -75,6 +75,7 @@ COR_3_1 = Theorem(
     measure=measure_limits,
     tolerance=1e-8,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     title="singular values of the layers at the end",
     dynamics=STEPS,
@@ -104,6 +105,7 @@ LEMMA_C_10 = Theorem(
     measure=measure_of_predictor,
     tolerance=1e-10,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     given=("theta",),
     title="singular values of the layers at every time",
@@ -134,7 +136,8 @@ def _unlike(setup: Setup) -> float:
 def gaussian(key: int, std: float = 1e-3) -> Setup:
     """Both layers Gaussian."""
     rng = cases.draws(key + 6)
-    shapes = TwoLayer(cases.D, cases.K, cases.WIDTH).shapes()
+    d, _, k, width = cases.sizes(key)
+    shapes = TwoLayer(d, k, width).shapes()
     params = {name: std * rng.standard_normal(shape) for name, shape in shapes.items()}
     return cases.flow(key, params=params)
 

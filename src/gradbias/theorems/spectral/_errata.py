@@ -51,7 +51,7 @@ def _drawn(key: int, k: int = cases.K) -> Drawn:
 
 def start_of_z(key: int) -> Evidence:
     """W1 at time 1 by the flow of both layers, against Z1·P from the two starts."""
-    problem = cases.regression(key)
+    problem = cases.regression(key, like=cases.SIZES[0])
     gamma = cases.draw_gamma(key)
     P = cases.frame(cases.draws(key + 2), cases.WIDTH, cases.D).T
     true = _flowed(problem, np.sqrt(2 * gamma) * P)[0]
@@ -134,7 +134,7 @@ def velocity_of_beta(key: int) -> Evidence:
 
 def _one_output_flow(key: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Z1, Z2 and r at time ½, from Z1 = √(2γ)I."""
-    problem = cases.regression(key, k=1)
+    problem = cases.regression(key, k=1, like=cases.SIZES[0])
     gamma = cases.draw_gamma(key)
     Z1, Z2 = _flowed(problem, np.sqrt(2 * gamma) * np.eye(cases.D), time=0.5)
     return Z1, Z2, -np.asarray(problem.gradient(Z1 @ Z2))

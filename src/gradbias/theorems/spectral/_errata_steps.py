@@ -25,7 +25,7 @@ def _one_output(key: int) -> OneOutput:
     rng = cases.draws(key + 11)
     W = rng.standard_normal((cases.D, cases.D))
     a = rng.standard_normal(cases.D)
-    return OneOutput(cases.regression(key, k=1), W, a, cases.LR)
+    return OneOutput(cases.regression(key, k=1, like=cases.SIZES[0]), W, a, cases.LR)
 
 
 def _params(net: OneOutput) -> dict[str, np.ndarray]:

@@ -128,6 +128,6 @@ def one_direction(key: int) -> np.ndarray:
 
 def training(key: int, std: float = STD, steps: int = 80_000, **more: Any) -> Setup:
     """Label noise beside the gradient on whitened data, from I_γ."""
-    problem = cases.regression(key, k=1, whitened=True)
+    problem = cases.regression(key, k=1, whitened=True, like=cases.SIZES[0])
     params = orthogonal(TwoLayer(cases.D, 1, cases.WIDTH), cases.draw_gamma(key), key=key)
     return descent(problem, params, key, more.pop("lr", cases.LR), std, steps, **more)

@@ -26,7 +26,7 @@ from ..prelude import (
 )
 from . import _instances_noise as cases
 from ._facts import I_GAMMA, WHITENED, rate_of, scale_of, star
-from ._instances import regression
+from ._instances import SIZES, regression
 from ._measurements import svdvals, transposed
 from ._paper import OF_NOISE
 
@@ -141,7 +141,7 @@ FITTED = Hypothesis("labels can be fitted and are not zero", _misfit, FITS)
 def unfitted(key: int) -> Setup:
     """Labels that cannot be fitted: the rows are parallel, the labels are not."""
     setup = cases.training(key)
-    labels = regression(key, k=1, whitened=True).labels
+    labels = regression(key, k=1, whitened=True, like=SIZES[0]).labels
     problem = Regression(cases.one_direction(key), labels, cases.data_of(setup).weight)
     return setup.replace(problem=problem)
 

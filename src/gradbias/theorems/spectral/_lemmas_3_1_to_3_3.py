@@ -65,6 +65,7 @@ LEMMA_3_1 = Theorem(
     measure=measure_lifted,
     tolerance={"W1": 1e-9, "W2": 1e-9, "unseen": 1e-10},
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("W2 is zero at the start", cases.second_layer)],
     runs=_with_small,
     given=("width-d net",),
@@ -101,6 +102,7 @@ LEMMA_3_2 = Theorem(
     measure=measure_start_imbalance,
     tolerance=1e-10,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the step is small", lambda key: cases.descent(key, lr=0.25))],
     errata=[
         Erratum(
@@ -164,6 +166,7 @@ LEMMA_3_3 = Theorem(
     measure=measure_dual,
     tolerance=1e-8,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     terms={"αRᵀα": lambda setup, run: {"alpha velocity": forces(run, path(run).beta)}},
     given=("params",),
@@ -217,6 +220,7 @@ LEMMA_C_3 = Theorem(
     measure=measure_outside,
     tolerance=1e-10,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     errata=[
         Erratum(
@@ -227,16 +231,6 @@ LEMMA_C_3 = Theorem(
             quote=r"(P1) \quad (\mathbf{Z}_1^*)^{-\top} \nabla \Psi_2(\mathbf{Z}_2^*) \in "
             r"\text{span}(X),",
             note="vectors of n numbers in place of d; Lemma C.3 itself has span(Xᵀ)",
-        ),
-        Erratum(
-            "after Lemma C.4",
-            r"$\nabla\Psi_1 = Z_1 - D\,Z_1^{-\top}$ for an uneven imbalance $D$",
-            r"$\nabla\Psi_1 = Z_1 - Z_1^{-\top}D$",
-            "misprint",
-            evidence=evidence.uneven_imbalance,
-            quote=r"\nabla \Psi_1(\mathbf{Z}_1^\infty) = \mathbf{Z}_1^\infty - D "
-            r"(\mathbf{Z}_1^\infty)^{-\top}",
-            note="The lines before it, with 2γI for D, have it on the right.",
         ),
     ],
     title="the dual variable stays in span Xᵀ",

@@ -73,8 +73,9 @@ DIMENSION = Theorem(
 def balanced_flow(key: int) -> Setup:
     """A balanced start not far from the solution."""
     problem = cases.regression(key)
-    away = 0.3 * cases.draws(key + 5).standard_normal((cases.D, cases.K))
-    net = TwoLayer(cases.D, cases.K, cases.WIDTH)
+    d, _, k, width = cases.sizes(key)
+    away = 0.3 * cases.draws(key + 5).standard_normal((d, k))
+    net = TwoLayer(d, k, width)
     return cases.flow(key, params=balanced(net, problem.min_norm + away, key=key))
 
 

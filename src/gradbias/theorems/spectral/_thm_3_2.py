@@ -80,6 +80,7 @@ THM_3_2_A = Theorem(
     measure=measure_velocities,
     tolerance=1e-8,
     instances=cases.flow,
+    paper_size=cases.paper,
     controls=[Control("the init is I_γ", cases.anisotropic)],
     given=("theta",),
     errata=[
@@ -159,6 +160,7 @@ THM_3_2_B = Theorem(
     measure=measure_mirror,
     tolerance=1e-8,
     instances=lambda key: cases.flow(key, k=1),
+    paper_size=cases.paper_one_output,
     controls=[Control("the init is I_γ", lambda key: cases.anisotropic(key, k=1))],
     given=("theta",),
     errata=[

@@ -53,6 +53,7 @@ HALF_TIME = Theorem(
     measure=measure_half_learned,
     tolerance=1e-8,
     instances=whitened,
+    paper_size=cases.paper_whitened,
     controls=[Control("the data are whitened", cases.flow)],
     runs=lambda setup: _saved_at(setup, _half_times(setup)),
     title="when half of a singular value is learned",

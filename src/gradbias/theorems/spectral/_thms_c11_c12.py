@@ -89,6 +89,7 @@ THM_C_11 = Theorem(
     measure=measure_still,
     tolerance=1e-8,
     instances=whitened,
+    paper_size=cases.paper_whitened,
     controls=[
         Control("the data are whitened", cases.flow),
         Control("the init is I_γ", lambda key: cases.anisotropic(key, whitened=True)),
@@ -195,6 +196,7 @@ THM_C_12 = Theorem(
     measure=measure_learned,
     tolerance=1e-8,
     instances=whitened,
+    paper_size=cases.paper_whitened,
     controls=[Control("the data are whitened", cases.flow)],
     errata=[
         Erratum(

@@ -1,5 +1,6 @@
 """Label noise without its drift: moments, exponents, paths."""
 
+from ._commutator_size import commutator_size
 from ._exponents import moment_exponent, noise_only_lyapunov
 from ._moments import (
     CommutatorMoments,
@@ -20,6 +21,7 @@ __all__ = [
     "NoisePaths",
     "NoiseScale",
     "commutator_moments",
+    "commutator_size",
     "label_noise_rank_one_limit",
     "label_noise_sde_scale",
     "moment_exponent",
