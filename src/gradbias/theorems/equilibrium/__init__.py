@@ -6,6 +6,7 @@ from . import (
     _charges,
     _deep,
     _deep_end,
+    _eq_5,
     _factorisation_end,
     _joint,
     _lemma_b5_thm_4_5,
@@ -15,11 +16,13 @@ from . import (
     _scale_invariance,
     _sharpness,
     _thm_4_3,
+    _thm_d1,
 )
 from ._one_input_one_output import RANK_ONE, TIMES
 
 THEOREMS = (
     *_charges.THEOREMS,
+    *_eq_5.THEOREMS,
     *_noether_flow.THEOREMS,
     TIMES,
     *_thm_4_3.THEOREMS,
@@ -35,6 +38,7 @@ THEOREMS = (
     *_broken_symmetry.THEOREMS,
     *_broken_symmetry_end.THEOREMS,
     *_scale_invariance.THEOREMS,
+    *_thm_d1.THEOREMS,
 )
 
 __all__ = ["THEOREMS"]

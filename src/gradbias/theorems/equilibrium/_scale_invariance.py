@@ -9,9 +9,8 @@ import xarray as xr
 
 from ...dynamics import Descent
 from ...nets import NormalisedA
-from ...numerics.host_rng import generator
 from ...problems import Regression
-from ...theory.symmetry import equilibrium_norm, fixed_point, orbit_flow
+from ...theory.symmetry import equilibrium_norm
 from ..prelude import (
     Claims,
     Control,
@@ -20,18 +19,14 @@ from ..prelude import (
     Evidence,
     Hypothesis,
     Measurements,
-    Run,
     Setup,
     Theorem,
     Until,
     common,
-    equals,
     kind,
     measured,
-    setup_of,
 )
 from . import _instances as cases
-from ._charges import squares
 from ._facts import decay, kappa, sgd
 from ._measurements import CHANCE, draws, late
 from ._paper import PAPER
@@ -176,105 +171,4 @@ def _grade(setup: Setup) -> float:
     return float(np.sqrt(common.learning_rate(setup) * decay(setup)))
 
 
-GRID = np.array([-1.0, -0.3, -0.05, 0.05, 0.3, 1.0])
-
-
-def spectrum(setup: Setup, run: Run) -> tuple[float, float]:
-    """Tr Σ and ‖θ‖² at the end of a run."""
-    return float(run.data["push_noise"].values[-1]), float(squares(run)[-1])
-
-
-def predict_signs(setup: Setup, run: Run) -> Claims:
-    """G on the ray through the point: one zero with decay, none without."""
-    trace, size = spectrum(setup, run)
-    rates = kappa(setup), decay(setup)
-    lam = float(fixed_point([1.0], [trace], [size], *rates))
-    at = GRID + (lam if np.isfinite(lam) else 0.0)
-    flow = np.asarray(orbit_flow(at, [1.0], [trace], [size], *rates))
-    sign = -np.sign(GRID) if np.isfinite(lam) else np.ones(len(GRID))
-    return {"sign": sign, "flow": equals(flow, scale=np.abs(flow))}
-
-
-def measure_signs(run: Run) -> Measurements:
-    """The drift of ‖θ‖² at scaled weights, from gradients."""
-    setup = setup_of(run)
-    last = cases.path(run.data)[-1]
-    trace, size = spectrum(setup, run)
-    rates = kappa(setup), decay(setup)
-    lam = 0.25 * np.log(rates[0] * trace / (4 * rates[1] * size)) if rates[1] else 0.0
-    flows = []
-    for at in GRID + lam:
-        moved = {n: np.exp(at) * p for n, p in last.items()}
-        flows.append(float(cases.here(setup, moved, include_gd=False)["u,w"].total))
-    return {"sign": np.sign(flows), "flow": np.asarray(flows)}
-
-
-def any_gamma(key: int) -> Evidence:
-    """The least |G| on a wide grid, over its two pulls: for γ < 0 there is no zero."""
-    trace, size = generator(key, "equilibrium any gamma").uniform(0.5, 2.0, size=2)
-    lams = np.linspace(-3, 3, 20_001)
-    least = []
-    for gamma in (-DECAY, DECAY):
-        flow = np.asarray(orbit_flow(lams, [1.0], [trace], [size], LR, gamma))
-        pulls = LR * trace * np.exp(-2 * lams) + 4 * DECAY * size * np.exp(2 * lams)
-        least.append(float(np.min(np.abs(flow) / pulls)))
-    return Evidence(*least, tolerance=1e-3)  # the grid's zero is this near
-
-
-def short(key: int) -> Setup:
-    """A short run, with or without decay."""
-    return cases.scale(key, cases.DECAY * (1 - key % 2))
-
-
-def decaying(key: int) -> Setup:
-    """A short run with decay."""
-    return cases.scale(key)
-
-
-def predict_without_decay(setup: Setup, run: Run) -> Claims:
-    """What would be if there were no decay."""
-    return predict_signs(cases.scale(setup.key, 0.0), run)
-
-
-THMD1 = Theorem(
-    "equilibrium.thmD.1",
-    r"With $\gamma \ge 0$ the drift $G$ along an orbit has exactly one zero if it has both "
-    r"signs, and "
-    r"none if it has one; for $A = I$: at a finite norm with decay, at infinity without.",
-    hypotheses=sgd(),
-    predict=predict_signs,
-    measure=measure_signs,
-    tolerance=1e-9,
-    instances=short,
-    controls=[
-        Control(
-            "there is no decay",
-            decaying,
-            predict_without_decay,
-            formula=True,
-        )
-    ],
-    nets=(NormalisedA,),
-    needs=cases.PUSHED,
-    given=("path",),
-    problems=(Regression,),
-    dynamics=(Descent,),
-    errata=(
-        Erratum(
-            "Theorem D.1",
-            r"a unique zero for any $\gamma \in R$, if $\mathrm{Tr}[\Sigma A] \ne 0$ or "
-            r"$\theta^\top A\theta \ne 0$",
-            r"$\gamma \ge 0$ and $G$ not identically 0; for $\gamma < 0$ and $A = I$ there is "
-            r"no zero",
-            "false",
-            evidence=any_gamma,
-            quote="Then, for any θand any γ∈R, 23(1)Gd(θλ)is a monotonically decreasing "
-            "function of λ",
-            note="γ = 0, ΣA = 0 and C ≠ 0 meet the printed premise, and G = 0 everywhere.",
-        ),
-    ),
-    paper=PAPER,
-    title="when there is exactly one equilibrium",
-)
-
-THEOREMS = (EQ24, THMD1)
+THEOREMS = (EQ24,)
