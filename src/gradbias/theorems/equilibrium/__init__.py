@@ -17,6 +17,7 @@ from . import (
     _sharpness,
     _thm_4_3,
     _thm_d1,
+    _time_scales,
 )
 from ._one_input_one_output import RANK_ONE, TIMES
 
@@ -25,6 +26,7 @@ THEOREMS = (
     *_eq_5.THEOREMS,
     *_noether_flow.THEOREMS,
     TIMES,
+    *_time_scales.THEOREMS,
     *_thm_4_3.THEOREMS,
     *_joint.THEOREMS,
     *_lemmas_b1_to_b4.THEOREMS,

@@ -43,7 +43,7 @@ LR = 0.02
 CROWD = 2048
 FEW = np.arange(65)
 HIDDEN = (1, 3)  # a key takes one of these
-LATE = np.arange(0, 6001, 16)
+LATE = np.arange(0, 6001, 24)
 
 
 def outputs(params, X):
