@@ -14,7 +14,6 @@ WRONG = 0.03
 # What three per cent passes by: means over ensembles, and what a finite step or width brings.
 BLUNT = {
     "imbalance.infinite_width",
-    "equilibrium.eq24",
 }
 QUICK = {
     "equilibrium.eq98",

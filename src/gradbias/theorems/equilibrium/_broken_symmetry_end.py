@@ -268,6 +268,7 @@ EQ23 = Theorem(
     terms={
         "the shift of the mean": left_out(shift=0.0),
         "the fluctuations": left_out(spread=0.0),
+        "fluctuations in the shift, as in Eq (22)": predict_printed_22,
     },
     runs=three_steps,
     nets=(FunctionNet,),
@@ -285,16 +286,6 @@ EQ23 = Theorem(
             quote="C(θ)=C∗+2(θ−θ∗)⊺Aθ∗+O(∥θ−θ∗∥2)=C∗+2σ2 ζh∗Tr[ΣA]. (23)",
             predict=predict_printed_23,
             note="Nearly right where ζh is small beside the curvature of the symmetric term only.",
-        ),
-        Erratum(
-            "Eq (22)",
-            r"$s = \sigma^2\mathrm{Tr}[\Sigma A]/\zeta h^*n^\top A\theta^*$, along an "
-            r"eigenvector $n$",
-            r"$E[\theta]-\theta^* = -\frac{1}{2}H^{-1}D^3L[Q]$, in no direction of its own",
-            "false",
-            quote="ζh∗n⊺Aθ∗. (22)",
-            predict=predict_printed_22,
-            note="Of all that solves (21) one point is taken; (21) lacks the fluctuations.",
         ),
         Erratum(
             "Section 5.4, after Eq (23)",

@@ -172,6 +172,7 @@ LAW = Theorem(
     measure=measure_summed,
     tolerance=1e-12,
     instances=cases.pair,
+    paper_size=cases.of_paper,
     controls=[
         Control(
             "there is no momentum",

@@ -151,6 +151,7 @@ def theorem(
         measure=measure,
         tolerance=tolerance,
         instances=lambda key: cases.pair(key, gamma),
+        paper_size=lambda key: cases.of_paper(key, gamma),
         controls=[control or other],
         nets=(TwoLayer,),
         needs=cases.PARAMS,

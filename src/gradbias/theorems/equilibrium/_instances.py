@@ -165,9 +165,11 @@ def pair(
     return Setup(key=key, **given)
 
 
-def of_paper(key: int) -> Setup:
-    """The factorisation of Figure 2: a fixed sample, batches of ten."""
-    return pair(key, noise=Minibatch(10, replace=True), sizes=PAPER)
+def of_paper(key: int, decay: float = DECAY) -> Setup:
+    """The factorisation of Figure 2: a fixed sample, batches of ten, a few steps of it."""
+    moves = Descent(0.01, Minibatch(10, replace=True), weight_decay=decay)
+    params = start(key, {"W1": (PAPER.d, PAPER.h), "W2": (PAPER.h, PAPER.k)}, 0.15, 0.15)
+    return pair(key, sizes=PAPER, dynamics=moves, params=params)
 
 
 def scale(key: int, decay: float = DECAY, **more: Any) -> Setup:

@@ -248,7 +248,7 @@ REMARK44 = Theorem(
     ],
     predict=predict_table,
     measure=measure_table,
-    tolerance={"GF": 1e-8, "GD": 1e-8, "SGD": EXACT, "SDE": EXACT},
+    tolerance={"GF": 1e-9, "GD": 1e-9, "SGD": EXACT, "SDE": EXACT},
     instances=loud,
     controls=[Control("all move as SGD does", loud, predict_all_alike, formula=True)],
     runs=methods,

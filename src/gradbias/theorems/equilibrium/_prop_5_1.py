@@ -83,6 +83,7 @@ PROP51 = Theorem(
     measure=measure_flow,
     tolerance=1e-10,
     instances=cases.pair,
+    paper_size=cases.of_paper,
     controls=[
         Control(
             "the noise is that of minibatches",

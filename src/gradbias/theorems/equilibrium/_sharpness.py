@@ -87,6 +87,7 @@ PROP53 = Theorem(
     measure=lambda run: {"trace": run.data["curvature"].values},
     tolerance=1e-10,
     instances=cases.pair,
+    paper_size=cases.of_paper,
     controls=[Control("as printed, half", cases.pair, predict_printed_traces, formula=True)],
     terms={
         "what enters": lambda s, run: _half_traces(s, run, 0),

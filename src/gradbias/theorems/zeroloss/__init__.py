@@ -1,6 +1,7 @@
 """Li, Wang and Arora (2022): what SGD does after it has reached zero loss."""
 
 from . import (
+    _eq_5,
     _lemma_6_2_signs,
     _lemma_6_5,
     _lemma_c8,
@@ -17,6 +18,7 @@ from . import (
 
 THEOREMS = (
     *_lemmas_4_3_4_5.THEOREMS,
+    *_eq_5.THEOREMS,
     *_lemmas_c4_to_c7.THEOREMS,
     *_lemma_c8.THEOREMS,
     *_thm_4_6.THEOREMS,
