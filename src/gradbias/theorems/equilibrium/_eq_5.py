@@ -54,7 +54,8 @@ def both(setup: Setup) -> dict[str, Ensemble]:
 
 def squares(run: xr.Dataset) -> np.ndarray:
     """‖θ‖², (members, saves)."""
-    return sum(np.sum(run[f"params_{name}"].values ** 2, axis=(-2, -1)) for name in "uw")
+    u, w = (np.sum(run[f"params_{name}"].values ** 2, axis=(-2, -1)) for name in "uw")
+    return u + w
 
 
 def predict_growth(

@@ -126,7 +126,8 @@ def means(run: xr.Dataset, S: float) -> Means:
 
 def norms(data: xr.Dataset) -> np.ndarray:
     """‖θ‖², (members, saves)."""
-    return sum(np.sum(data[f"params_{name}"].values ** 2, axis=(-2, -1)) for name in "uw")
+    u, w = (np.sum(data[f"params_{name}"].values ** 2, axis=(-2, -1)) for name in "uw")
+    return u + w
 
 
 def per_sample(setup: Setup) -> float:

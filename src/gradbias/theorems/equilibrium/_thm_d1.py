@@ -224,7 +224,8 @@ def _charge(params: Mapping[str, np.ndarray]) -> np.ndarray:
     """‖in‖² − ‖out‖² of the first unit, or ‖θ‖² where all weights are scaled."""
     if "W1" in params:
         return charges(params)[..., 0]
-    return sum(np.sum(p * p, axis=(-2, -1)) for p in params.values())
+    u, w = (np.sum(params[name] ** 2, axis=(-2, -1)) for name in "uw")
+    return u + w
 
 
 def any_gamma(key: int) -> Evidence:
