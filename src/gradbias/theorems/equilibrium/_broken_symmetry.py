@@ -40,6 +40,7 @@ from ._paper import PAPER
 N = 8
 ZETA = 2.0
 LR = 0.02
+AWAY_LR = 0.05  # so large that the term of a finite step counts
 CROWD = 2048
 FEW = np.arange(65)
 HIDDEN = (1, 3)  # a key takes one of these
@@ -55,9 +56,9 @@ def outputs(params, X):
     """
     u, w, du, dw = (params[name] for name in ("u", "w", "du", "dw"))
     h = u.shape[0]
-    x, y = X[:, 0], X[:, -1]
-    u0, w0 = X[:, 1 : 1 + h], X[:, 1 + h : 1 + 2 * h]
-    pull_u, pull_w = X[:, 1 + 2 * h : 2 + 2 * h], X[:, 2 + 2 * h : 3 + 2 * h]
+    x, u0, w0, pull_u, pull_w, y = jnp.split(X, [1, 1 + h, 1 + 2 * h, 2 + 2 * h, 3 + 2 * h], axis=1)
+    x = x[:, 0]
+    y = y[:, 0]
     bent = [(jnp.sum(u * w) * x)[:, None], pull_u * (u[None, :] - u0), pull_w * (w[None, :] - w0)]
     straight = [((w0 @ du + u0 @ dw) * x)[:, None], pull_u * du[None, :], pull_w * dw[None, :]]
     # One output that is 1, with half the gradient of what residuals bend.
@@ -110,7 +111,7 @@ def held(key: int, noise: Noise | None = cases.BATCHES, off: float = 0.0, lr: fl
 
 def away(key: int) -> Setup:
     """A start away from the minimum."""
-    return held(key, off=0.8)
+    return held(key, off=0.8, lr=AWAY_LR)
 
 
 def parts(setup: Setup) -> Parts:

@@ -190,7 +190,8 @@ def _power(setup: Setup, run: xr.Dataset, finer: int) -> Measured:
     """‖θ‖⁴/(Tr Σ‖θ‖²), times the number by which κ is smaller; surprises are taken off."""
     found = means(run, per_sample(setup))
     each, _ = _surprise(setup, found, finer)
-    size, product = found.size.mean(), found.product.mean()
+    size = found.size.mean()
+    product = found.product.mean()
     relative = 2 * found.size / size - found.product / product
     slope = np.cov(relative, each)[0, 1] / np.var(each, ddof=1)
     steady = relative - slope * each

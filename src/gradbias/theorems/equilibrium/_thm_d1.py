@@ -22,6 +22,7 @@ from ..prelude import (
     Erratum,
     Evidence,
     Hypothesis,
+    Measured,
     Measurements,
     Predict,
     Setup,
@@ -32,6 +33,7 @@ from ..prelude import (
     equals,
     fact,
     kind,
+    measured,
 )
 from . import _instances as cases
 from ._facts import constant_lr, decay, kappa, no_momentum
@@ -40,11 +42,12 @@ from ._facts_units import MU, charges, mean_squares, spectra
 from ._paper import PAPER
 
 AWAY = np.array([-1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0])  # from the predicted zero
+ROUNDING = 8 * float(np.finfo(np.float64).eps)  # of squares: what differences of them may be off
 MOST = 256  # batches that are all tried
 LAWS = (Minibatch(1), Minibatch(2, replace=True), Minibatch(2))
 
 
-class Squares(NamedTuple):
+class SquaresOfStep(NamedTuple):
     """Along the eigenvectors of A, by its eigenvalues.
 
     Attributes:
@@ -61,17 +64,17 @@ class Squares(NamedTuple):
 
 
 @fact
-def squares(setup: Setup) -> Squares:
+def squares(setup: Setup) -> SquaresOfStep:
     """Of the first unit of a factorisation, in closed form; of all weights of a normalised net."""
     share = kappa(setup) / common.learning_rate(setup)
     if isinstance(setup.net, TwoLayer):
         noise, theta = spectra(setup.problem, setup.params)[0]
         mean = mean_squares(common.quadratic(setup), setup.params)[0]
-        return Squares(MU, share * noise, mean, theta)
+        return SquaresOfStep(MU, share * noise, mean, theta)
     push = _pushed(setup)
     size = sum(float(np.sum(np.square(p))) for p in setup.params.values())
     numbers = (share * push["noise"], push["mean"], size)
-    return Squares(np.ones(1), *(np.array([float(x)]) for x in numbers))
+    return SquaresOfStep(np.ones(1), *(np.array([float(x)]) for x in numbers))
 
 
 @host
@@ -141,10 +144,12 @@ def steps(setup: Setup) -> dict[str, Ensemble]:
     moves = setup.dynamics
     lr = common.learning_rate(setup)
     if isinstance(moves, Flow):
-        until, saves = Until(time=cases.LR), np.array([0.0, cases.LR])
+        until = Until(time=cases.LR)
+        saves = np.array([0.0, cases.LR])
     else:
         moves = Descent(lr, weight_decay=decay(setup))
-        until, saves = Until(steps=1), np.array([0, 1])
+        until = Until(steps=1)
+        saves = np.array([0, 1])
 
     def all_of(name: str, rows: list[tuple[int, ...]]) -> Ensemble:
         where = places(_stepping(setup), name)
@@ -193,7 +198,7 @@ def predict_steps(
 
 
 def _pulls(
-    where: np.ndarray, found: Squares, pushed: np.ndarray, lr: float, gamma: float
+    where: np.ndarray, found: SquaresOfStep, pushed: np.ndarray, lr: float, gamma: float
 ) -> np.ndarray:
     """All that pulls, whatever the sign."""
     stretch = np.exp(2 * np.outer(where, found.mu))
@@ -207,12 +212,15 @@ def left_out(noise: float = 1.0, mean: float = 1.0, gamma: float = 1.0) -> Predi
 
 def measure_steps(runs: Mapping[str, xr.Dataset]) -> Measurements:
     """The mean of C after the step less C before it, over all batches."""
-    seen: dict[str, np.ndarray] = {}
+    seen: dict[str, Measured] = {}
     for name, run in runs.items():
-        C = _charge({n: run[f"params_{n}"].values for n in _layers(run)})
+        params = {n: run[f"params_{n}"].values for n in _layers(run)}
+        C = _charge(params)
         drift = (C[..., 1] - C[..., 0]).mean(axis=0)
-        seen[f"{name} step"] = drift
-        seen[f"{name} fall"] = np.diff(drift)
+        size = sum(np.max(np.sum(p * p, axis=(-2, -1)), axis=(0, -1)) for p in params.values())
+        rounding = ROUNDING * np.asarray(size)
+        seen[f"{name} step"] = measured(drift, error=rounding)
+        seen[f"{name} fall"] = measured(np.diff(drift), error=rounding[1:] + rounding[:-1])
     return seen
 
 

@@ -241,10 +241,10 @@ def measure_pl(run: Run) -> Measurements:
     ratio = [float(np.sum(field(x) ** 2)) / (field.regulariser(x) - least) for x in points]
     fine = field.flow(cases.flat(run.final), end_time(setup) * GRID)
     rest = np.array([field.regulariser(x) - least for x in fine])
-    slopes = np.array([float(np.sum(field(x) ** 2)) for x in fine])
-    near = rest < 100 * NEAR * least
-    # What is left to the end is no longer than the last slope allows.
-    tail = 2 * np.sqrt(max(rest[-1], 0.0) * rest[near][0] / slopes[near][0])
+    near = min(int(np.sum(rest > 100 * NEAR * least)), len(fine) - 1)
+    slope = float(np.sum(field(fine[near]) ** 2))
+    # What is left to the end is no longer than the slope near it allows.
+    tail = 2 * np.sqrt(max(rest[-1], 0.0) * rest[near] / slope) if slope > 0 else 0.0
     length = float(np.linalg.norm(np.diff(fine, axis=0), axis=1).sum())
     return {"ratio": np.array(ratio), "length": length + tail}
 
