@@ -101,3 +101,24 @@ def test_steps_follow_the_slowest_direction():
     setup = _autoencoder.setup(s, 0.2, 0.02, 10, 20, 40, seed=0)
     assert setup.until.steps == int(10 * 10 / (4 * 0.02**2 * 20 * 0.2))
     np.testing.assert_allclose(setup.problem.sigma_x, autoencoding(20, 0.2).sigma_x)
+
+
+def test_the_arms_of_figure_3_are_told_from_sgd_and_from_each_other():
+    """Data made by hand: the claims hold, and fail where the arms are swapped."""
+    s = BY_ID["equilibrium.3a"].settings()
+    told = np.array([_autoencoder.told(phi, s.d)[0] for phi in s.phis])
+    norms = np.stack([told, np.ones_like(told)], -1)[:, None, None, None, :]
+    axes = ("phi", "start", "seed", "step", "norms_axis0")
+    data = xr.Dataset(
+        {
+            "norms": (axes, np.broadcast_to(norms, (len(told), 2, 1, 2, 2))),
+            "told": (("what", "phi"), told[None]),
+            "SGD + WD": (("phi", "seed"), told[:, None]),
+            "GD + WD": (("phi", "seed"), np.ones((len(told), 1))),
+        },
+        {"start": ["Xavier", "Glorot"], "what": ["ratio"]},
+    )
+    assert all(seen.holds for seen in _autoencoder.seen_arms(data, s))
+    swapped = data.rename({"SGD + WD": "GD + WD", "GD + WD": "SGD + WD"})
+    failed = [seen.what for seen in _autoencoder.seen_arms(swapped, s) if not seen.holds]
+    assert [what[:8] for what in failed] == ["SGD + WD", "GD + WD:"]

@@ -1,5 +1,6 @@
 """The noise-equilibrium paper: theorems hold on fresh instances, break by controls, show errata."""
 
+import dataclasses
 import importlib.util
 from pathlib import Path
 
@@ -25,6 +26,16 @@ def test_theorem(theorem):
     assert theorem.controls
     assert "\\" not in gb.theorems.to_unicode(theorem.statement)
     assert len(theorem.title) <= 48
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "theorem", [t for t in THEOREMS if t.paper_size is not None], ids=lambda t: t.id
+)
+def test_holds_at_the_size_of_the_paper(theorem):
+    at_size = dataclasses.replace(theorem, instances=theorem.paper_size, controls=(), errata=())
+    found = gb.verify(at_size, instances=1)
+    assert found.exit_code == 0, str(found)
 
 
 def sgd(width=4, decay=0.05, noise=None, problem=None, **more):

@@ -100,6 +100,6 @@ def panel(letter: str, what: str, words: str) -> Figure:
 
 FIGURES = (
     panel("a", "lr", "learning rate"),
-    panel("b", "batch", "batch size"),
-    panel("c", "d", "dimension"),
+    panel("b", "d", "dimension"),
+    panel("c", "batch", "batch size"),
 )

@@ -6,6 +6,7 @@ from . import (
     _charges,
     _deep,
     _deep_end,
+    _eq_5,
     _factorisation_end,
     _joint,
     _lemma_b5_thm_4_5,
@@ -15,13 +16,17 @@ from . import (
     _scale_invariance,
     _sharpness,
     _thm_4_3,
+    _thm_d1,
+    _time_scales,
 )
 from ._one_input_one_output import RANK_ONE, TIMES
 
 THEOREMS = (
     *_charges.THEOREMS,
+    *_eq_5.THEOREMS,
     *_noether_flow.THEOREMS,
     TIMES,
+    *_time_scales.THEOREMS,
     *_thm_4_3.THEOREMS,
     *_joint.THEOREMS,
     *_lemmas_b1_to_b4.THEOREMS,
@@ -35,6 +40,7 @@ THEOREMS = (
     *_broken_symmetry.THEOREMS,
     *_broken_symmetry_end.THEOREMS,
     *_scale_invariance.THEOREMS,
+    *_thm_d1.THEOREMS,
 )
 
 __all__ = ["THEOREMS"]

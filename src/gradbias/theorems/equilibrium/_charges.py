@@ -4,7 +4,6 @@ import numpy as np
 import xarray as xr
 
 from ...dynamics import Descent, Flow
-from ...nets import NormalisedA, NormalisedB
 from ..prelude import (
     Claim,
     Claims,
@@ -14,7 +13,6 @@ from ..prelude import (
     Setup,
     Theorem,
     Until,
-    at_least,
     common,
     equals,
     kind,
@@ -174,6 +172,7 @@ LAW = Theorem(
     measure=measure_summed,
     tolerance=1e-12,
     instances=cases.pair,
+    paper_size=cases.of_paper,
     controls=[
         Control(
             "there is no momentum",
@@ -192,38 +191,4 @@ LAW = Theorem(
     narrow=True,
 )
 
-
-def predict_rises(setup: Setup) -> Claims:
-    """From one save to the next the charge does not fall."""
-    return {"rise": at_least(np.zeros(len(setup.save_at) - 1), scale=size(setup))}
-
-
-def measure_rises(run: Run) -> Measurements:
-    """The differences of ‖θ‖² from save to save."""
-    return {"rise": np.diff(squares(run))}
-
-
-def squares(run: Run) -> np.ndarray:
-    """‖θ‖² at every save."""
-    return np.asarray([sum(float(np.sum(x * x)) for x in p.values()) for p in cases.path(run.data)])
-
-
-EQ5 = Theorem(
-    "equilibrium.eq5",
-    r"$\dot C = \frac{\kappa}{2}\mathrm{Tr}[\Sigma\nabla^2C]$: where $\nabla^2C = 2A$ has no "
-    r"negative eigenvalue, as under scale invariance, $C$ never falls, at no step and for no "
-    r"batch.",
-    hypotheses=[common.no_decay(), no_momentum()],
-    predict=predict_rises,
-    measure=measure_rises,
-    tolerance=1e-12,
-    instances=lambda key: cases.scale(key, decay=0.0),
-    controls=[Control("there is no weight decay", cases.scale)],
-    nets=(NormalisedA, NormalisedB),
-    needs=cases.PARAMS,
-    dynamics=(Descent,),
-    paper=PAPER,
-    title="a positive charge never falls",
-)
-
-THEOREMS = (EQ4, BALANCE, EQ5, LAW)
+THEOREMS = (EQ4, BALANCE, LAW)

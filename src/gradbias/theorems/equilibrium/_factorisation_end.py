@@ -1,6 +1,6 @@
 """Where SGD takes a factorisation on fresh samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import xarray as xr
@@ -108,9 +108,9 @@ def to_no_step(runs: Runs, read: Callable[[xr.Dataset], np.ndarray]) -> Measured
     return measured(2 * half.value - step.value, standard_error=error)
 
 
-def datasets(runs: Runs) -> list[xr.Dataset]:
-    """The two ensembles, that with the whole step first."""
-    found = [runs[name] for name in ("step", "half")]
+def datasets(runs: Runs, names: Iterable[str] = ("step", "half")) -> list[xr.Dataset]:
+    """The ensembles, that with the larger step first."""
+    found = [runs[name] for name in names]
     return [run for run in found if isinstance(run, xr.Dataset)]
 
 

@@ -135,8 +135,9 @@ def theorem(
     decays: bool = True,
     errata: Sequence[Erratum] = (),
     control: Control | None = None,
+    large: bool = False,
 ) -> Theorem:
-    """A theorem on the orbits of hidden units, with or without decay."""
+    """A theorem on the orbits of hidden units, with or without decay; `large`: at Fig. 2's size."""
     gamma = cases.DECAY if decays else 0.0
     other = Control(OTHER_NOISE, lambda key: cases.pair(key, gamma, Isotropic(5.0)))
     return Theorem(
@@ -151,6 +152,7 @@ def theorem(
         measure=measure,
         tolerance=tolerance,
         instances=lambda key: cases.pair(key, gamma),
+        paper_size=(lambda key: cases.of_paper(key, gamma)) if large else None,
         controls=[control or other],
         nets=(TwoLayer,),
         needs=cases.PARAMS,

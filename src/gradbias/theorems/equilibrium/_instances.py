@@ -4,7 +4,7 @@ The engine's rows against the paper's columns: y = UWx with U = W2ᵀ and W = W1
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,21 +21,35 @@ from ...problems import Population, Regression
 from ...symmetry import NoetherFlow, Symmetry, neurons, noether_flow
 from ..prelude import Run, Setup, Until, setup_of
 
-D = 3
-K = 2
-H = 2
-N = 6
 S = 2
 LR = 0.02
 DECAY = 0.05
-PAIR = TwoLayer(d=D, k=K, width=H)
 UNITS = {"units": neurons({"W1": 1}, {"W2": 0})}
-SCALE = NormalisedA(d=2, k=1, width=2)
 SAVES = np.arange(0, 41, 10)
 FADED = 1e-8  # of the first loss: what is left of it has few digits
 BATCHES = Minibatch(S, replace=True)
 UNITS_AT_ONCE = 16  # whose Hessians are held
 Params = Mapping[str, np.ndarray]  # the layers by name, in the engine's rows
+
+
+class Shape(NamedTuple):
+    """Inputs, outputs, hidden units and samples of an instance."""
+
+    d: int
+    k: int
+    h: int
+    n: int
+
+
+# A key takes one of these: each compiles anew.
+SHAPES = (Shape(3, 2, 2, 6), Shape(7, 4, 5, 12), Shape(5, 11, 12, 9))
+SCALES = (Shape(2, 1, 2, 6), Shape(5, 2, 4, 9), Shape(11, 1, 3, 12))
+PAPER = Shape(30, 30, 40, 2000)  # of Figure 2
+
+
+def shape(key: int) -> Shape:
+    """Of a factorisation."""
+    return SHAPES[key % len(SHAPES)]
 
 
 def curvature(problem, net, params):
@@ -100,15 +114,19 @@ PUSHED = {**PARAMS, "push": push}
 RECORD = {**EXACT, **CURVED}
 
 
-def data(key: int, d: int = D, k: int = K, n: int = N, size: float = 1.0) -> Regression:
-    """Data with labels that a linear map cannot fit: the noise of minibatches never dies."""
+def data(key: int, sizes: Shape | None = None, size: float = 1.0) -> Regression:
+    """Data with labels that a linear map cannot fit: the noise of minibatches never dies.
+
+    Inputs have `size`² times three as their square, whatever their number is.
+    """
+    d, k, _, n = shape(key) if sizes is None else sizes
     rng = generator(key, "equilibrium data")
-    X = size * rng.standard_normal((n, d))
+    X = size * np.sqrt(3 / d) * rng.standard_normal((n, d))
     V = rng.standard_normal((k, d))
     return Regression.mean(X, X @ V.T + 0.7 * rng.standard_normal((n, k)))
 
 
-def population(key: int, d: int = D, k: int = K, spread: float = 0.5) -> Population:
+def population(key: int, d: int = 3, k: int = 2, spread: float = 0.5) -> Population:
     """Fresh samples with inputs and label noise of different sizes in different directions."""
     rng = generator(key, "equilibrium population")
     axes = [np.linalg.qr(rng.standard_normal((m, m)))[0] for m in (d, k)]
@@ -124,12 +142,20 @@ def start(key: int, shapes: Mapping[str, tuple[int, ...]], *sizes: float) -> dic
     return {name: size * rng.standard_normal(shape) for (name, shape), size in given}
 
 
-def pair(key: int, decay: float = DECAY, noise: Noise | None = BATCHES, **more: Any) -> Setup:
+def pair(
+    key: int,
+    decay: float = DECAY,
+    noise: Noise | None = BATCHES,
+    sizes: Shape | None = None,
+    **more: Any,
+) -> Setup:
     """SGD on a factorisation, whose last layer starts larger."""
+    d, k, h, n = shape(key) if sizes is None else sizes
+    narrow = np.sqrt(2 / h)
     given = {
-        "params": start(key, {"W1": (D, H), "W2": (H, K)}, 0.5, 0.8),
-        "problem": data(key),
-        "net": PAIR,
+        "params": start(key, {"W1": (d, h), "W2": (h, k)}, 0.5 * narrow, 0.8 * narrow),
+        "problem": data(key, Shape(d, k, h, n)),
+        "net": TwoLayer(d=d, k=k, width=h),
         "dynamics": Descent(LR, noise, weight_decay=decay),
         "until": Until(steps=int(SAVES[-1])),
         "save_at": SAVES,
@@ -139,12 +165,22 @@ def pair(key: int, decay: float = DECAY, noise: Noise | None = BATCHES, **more: 
     return Setup(key=key, **given)
 
 
+def of_paper(key: int, decay: float = DECAY) -> Setup:
+    """The factorisation of Figure 2: a fixed sample, batches of ten, a few steps of it."""
+    moves = Descent(0.01, Minibatch(10, replace=True), weight_decay=decay)
+    params = start(key, {"W1": (PAPER.d, PAPER.h), "W2": (PAPER.h, PAPER.k)}, 0.15, 0.15)
+    return pair(key, sizes=PAPER, dynamics=moves, params=params)
+
+
 def scale(key: int, decay: float = DECAY, **more: Any) -> Setup:
     """SGD on a net whose outputs do not change when all weights grow together."""
+    d, k, h, _ = sizes = SCALES[key % len(SCALES)]
     given = {
-        "params": start(key, {"u": (1, 2), "w": (2, 2)}, 1.0, 1.0),
-        "problem": data(key, d=2, k=1),
-        "net": SCALE,
+        "params": start(
+            key, {"u": (k, h), "w": (h, d)}, np.sqrt(2 / (k * h)), np.sqrt(4 / (h * d))
+        ),
+        "problem": data(key, sizes),
+        "net": NormalisedA(d=d, k=k, width=h),
         "record": PUSHED,
         **more,
     }

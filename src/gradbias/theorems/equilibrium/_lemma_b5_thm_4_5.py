@@ -34,7 +34,7 @@ from ._measurements import EXACT, draws, late, mean
 from ._paper import PAPER
 
 MEMBERS = 64
-CROWD = 256
+CROWD = 512
 COPIES = 1024  # independent numbers in one run
 DT = 0.04
 SAVES = np.arange(0, 501, 25)
@@ -347,7 +347,7 @@ THM45 = Theorem(
     hypotheses=apart(),
     predict=predict_share,
     measure=measure_share,
-    tolerance=2 * EXACT,
+    tolerance=EXACT,
     instances=following,
     controls=[
         Control("C is drawn to C* at rate c", slow, lambda s: predict_share(tracking(s.key))),

@@ -7,7 +7,7 @@ import xarray as xr
 
 from ..prelude import Ensemble, Measured, Setup, measured
 
-APART = 4096  # keys of two instances; more than any ensemble has members
+APART = 8192  # keys of two instances; more than any ensemble has members
 EXACT = 0.001  # of the mean of a law that holds for any step: a tenth of what chance may bring
 CHANCE = 0.02  # of a mean over an ensemble; the standard error comes on top
 

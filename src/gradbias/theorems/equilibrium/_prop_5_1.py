@@ -83,6 +83,7 @@ PROP51 = Theorem(
     measure=measure_flow,
     tolerance=1e-10,
     instances=cases.pair,
+    paper_size=cases.of_paper,
     controls=[
         Control(
             "the noise is that of minibatches",
@@ -123,13 +124,13 @@ PROP51 = Theorem(
 
 def target(key: int) -> np.ndarray:
     """Some map that is not the minimiser."""
-    return generator(key, "equilibrium target").standard_normal((cases.K, cases.D))
+    return generator(key, "equilibrium target").standard_normal(cases.data(key).min_norm.T.shape)
 
 
 def resting(key: int, correct: bool = True) -> Setup:
     """A start at the equilibrium of some V, or at the printed one."""
     rates = (KAPPA, cases.DECAY) if correct else (1.0, 2 * cases.DECAY)
-    factors = factorisation_equilibrium(cases.data(key), cases.H, target(key), *rates)
+    factors = factorisation_equilibrium(cases.data(key), cases.shape(key).h, target(key), *rates)
     return cases.pair(key, params=cases.rows(*factors))
 
 

@@ -37,7 +37,7 @@ from ._one_input_one_output import off
 from ._paper import PAPER
 from ._prop_5_1 import balance
 
-INITS = 4096
+INITS = 8192
 SHORT = {"until": Until(steps=1), "save_at": [0, 1], "record": cases.CURVED}
 SQUARE = TwoLayer(d=3, k=3, width=2)
 
@@ -87,6 +87,7 @@ PROP53 = Theorem(
     measure=lambda run: {"trace": run.data["curvature"].values},
     tolerance=1e-10,
     instances=cases.pair,
+    paper_size=cases.of_paper,
     controls=[Control("as printed, half", cases.pair, predict_printed_traces, formula=True)],
     terms={
         "what enters": lambda s, run: _half_traces(s, run, 0),
@@ -164,7 +165,7 @@ EQ15INIT = Theorem(
     hypotheses=[],
     predict=predict_expected_trace,
     measure=lambda run: {"trace": mean(run["curvature"].values[:, 0])},
-    tolerance=2 * EXACT,
+    tolerance=EXACT,
     instances=wide,
     controls=[
         Control(

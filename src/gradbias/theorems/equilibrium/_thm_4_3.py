@@ -52,6 +52,7 @@ THM431 = theorem(
     "the drift falls along the orbit",
     predict_falls,
     measure_falls,
+    large=True,
     errata=(
         Erratum(
             "Theorem 4.3, proof",
@@ -98,6 +99,7 @@ THM432 = theorem(
     "an equilibrium on every orbit",
     predict_rests,
     measure_rests,
+    large=True,
 )
 
 
@@ -128,6 +130,7 @@ THM433 = theorem(
     "one equilibrium, of least noise",
     predict_signs,
     measure_signs,
+    large=True,
 )
 
 

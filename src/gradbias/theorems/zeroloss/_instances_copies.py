@@ -143,12 +143,17 @@ def setup(
 
 
 def motors(
-    key: int, noise: Noise | None, steps: int, lr: float = LR, phi: float | None = None
+    key: int,
+    noise: Noise | None,
+    steps: int,
+    lr: float = LR,
+    phi: float | None = None,
+    copies: int = COPIES,
 ) -> Setup:
     """All copies of the motor at one point of the circle, a random one if it is not given."""
     if phi is None:
         phi = float(generator(key, "zeroloss motor").uniform(-np.pi, np.pi))
-    return setup(MOTORS, np.tile(MOTOR.point(phi), (COPIES, 1)), noise, steps, key, lr)
+    return setup(MOTORS, np.tile(MOTOR.point(phi), (copies, 1)), noise, steps, key, lr)
 
 
 def of_net(net: FunctionNet, name: str) -> Hypothesis:

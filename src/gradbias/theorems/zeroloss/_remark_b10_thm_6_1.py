@@ -48,7 +48,7 @@ SPAN = 120.0  # of the time k·lr·sharpness
 SPACING = 0.4  # of saves, in the same units
 FALL = 0.1  # of the loss: where Phase I is said to end
 RESOLVED = 2.0  # of the log of the loss: more than this between two saves tells no time
-CROWD = 512  # members, in groups
+CROWD = 1024  # members, in groups
 GROUPS = 16
 SGD = LabelNoise(0.1, 2)
 FLOW_SAVES = 2000
@@ -184,14 +184,24 @@ B10 = Theorem(
 )
 
 LONG = 70_000
+LONGEST = 16 * LONG
 LONG_LR = 0.006
+LANDED = 16  # members whose fits nearby are looked for: they hardly differ
+ARRIVED = 0.003  # of the way is left where an instance ends
 
 
 def planted(key: int, dynamics: Descent | None = None) -> Setup:
     """A sparse teacher that the data determine, and a long run with a small step."""
     problem = common.regression(clear(key))
-    saves = np.unique(np.concatenate([[0], np.linspace(0.8 * LONG, LONG, 200).astype(int)]))
-    return noisy(key, 1.0, LONG_LR, problem, dynamics, until=Until(steps=LONG), save_at=saves)
+    last = LONG
+
+    def to(last: int) -> Setup:
+        saves = np.unique(np.concatenate([[0], np.linspace(0.8 * last, last, 800).astype(int)]))
+        return noisy(key, 1.0, LONG_LR, problem, until=Until(steps=last), save_at=saves)
+
+    while last < LONGEST and still_on_the_way(to(last)) > ARRIVED:
+        last += LONG
+    return to(last) if dynamics is None else to(last).replace(dynamics=dynamics)
 
 
 def predict_recovered(setup: Setup) -> Claims:
@@ -215,7 +225,7 @@ def measure_recovered(setup: Setup, members: xr.Dataset) -> dict[str, Measured]:
     v = members["params_v"].values[:, 1:]
     return {
         "theta": mean_of((u**2 - v**2).mean(axis=1)),
-        "fit": mean_of(landed(setup, u[:, -1], v[:, -1])),
+        "fit": mean_of(landed(setup, u[:LANDED, -1], v[:LANDED, -1])),
     }
 
 

@@ -42,6 +42,7 @@ from ._two_steps import extrapolated, small_step
 
 STEPS = 1200
 DIFFUSION_LR = 0.02
+CROWD = 24_576  # copies of the motor
 MODES = 32  # of the Fourier series on the circle
 MANY = 12_288  # copies on the ellipse: means must tell the powers of |H|₊ apart
 
@@ -57,7 +58,7 @@ def diffused(key: int, noise: bool = True) -> Setup:
     law = CircleNoise(constant_noise(key)) if noise else None
     pushed = float(np.arctan2(*MOTOR.phases[0][::-1])) - np.pi / 2
     phi = pushed + generator(key, "zeroloss diffusion").uniform(-0.5, 0.5)
-    return motors(key, law, STEPS, DIFFUSION_LR, phi)
+    return motors(key, law, STEPS, DIFFUSION_LR, phi, CROWD)
 
 
 PARTS = ("tangent", "normal", "mixed")

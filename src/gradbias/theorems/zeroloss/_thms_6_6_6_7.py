@@ -1,13 +1,15 @@
 """How many samples label noise needs (6.6, D.7, D.8), and the kernel regime (6.7)."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 
+import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 import xarray as xr
 
 from ... import observe
-from ...dynamics import Descent, Flow
+from ...dynamics import Descent, Dynamics, Flow
 from ...nets import Diagonal
 from ...numerics.host_rng import generator
 from ...problems import Regression, sparse
@@ -17,6 +19,7 @@ from ..prelude import (
     Control,
     Ensemble,
     Hypothesis,
+    Measured,
     Measurements,
     Run,
     Setup,
@@ -50,7 +53,8 @@ def sparse_flow(size: tuple[int, int, int], entries: str, key: int) -> Setup:
     n, d, nonzero = size
     problem = sparse(n, d, nonzero, entries, key=key)
     params = {name: np.full(d, 0.5) for name in ("u", "v")}
-    return Setup(problem, Diagonal(d), params, Flow(), until=Until(time=1e-4), save_at=[0.0, 1e-4])
+    until = Until(time=1e-4)
+    return Setup(problem, Diagonal(d), params, Flow(), until=until, save_at=[0.0, 1e-4], key=key)
 
 
 @fact
@@ -237,15 +241,36 @@ def image(key: int, which: int) -> Regression:
     return Regression.half_mean(X, X @ TEACHER)
 
 
-def fresh_data(setup: Setup) -> Ensemble:
-    """The same start on fresh data."""
+def falling(base: float, step):
+    """A learning rate that falls as 1/steps."""
+    return base / (1 + step / 100)
+
+
+def uneven(base: float, step):
+    """One that goes up and down."""
+    return base * (0.05 + 0.95 * jnp.sin(0.37 * step) ** 2)
+
+
+SCHEDULES = {"falling": falling, "uneven": uneven}
+
+
+def fresh_data(setup: Setup) -> dict[str, Ensemble]:
+    """The same start on fresh data: with the learning rate of the setup, and with schedules."""
     first = GROUPS * setup.key
 
-    def build(seed: int) -> Setup:
-        group, which = divmod(int(seed), IMAGES)
-        return setup.replace(problem=image(first + group, which))
+    def of(moves: Dynamics) -> Ensemble:
+        def build(seed: int) -> Setup:
+            group, which = divmod(int(seed), IMAGES)
+            return setup.replace(problem=image(first + group, which), dynamics=moves)
 
-    return Ensemble(build, {"seed": range(GROUPS * IMAGES)})
+        return Ensemble(build, {"seed": range(GROUPS * IMAGES)})
+
+    runs = {"constant": of(setup.dynamics)}
+    if isinstance(setup.dynamics, Descent):
+        base = common.learning_rate(setup)
+        schedules = {name: functools.partial(f, base) for name, f in SCHEDULES.items()}
+        runs |= {name: of(Descent(schedule)) for name, schedule in schedules.items()}
+    return runs
 
 
 def unfinished(setup: Setup) -> float:
@@ -260,17 +285,24 @@ def unfinished(setup: Setup) -> float:
 def predict_test_error(setup: Setup) -> Claims:
     """(1 − n/d)‖w*‖², and nothing below it on the way."""
     least = diagonal.kernel_error(TEACHER, common.regression(setup).n)
-    return {"error": least, "on the way": at_least(np.full(len(setup.save_at) - 1, least))}
+    names = ["constant", *(SCHEDULES if isinstance(setup.dynamics, Descent) else ())]
+    below = {f"{n}, on the way": np.full(len(setup.save_at) - 1, least) for n in names}
+    return {"error": least, **{name: at_least(values) for name, values in below.items()}}
 
 
-def measure_test_error(members: xr.Dataset) -> Measurements:
+def measure_test_error(runs: Mapping[str, xr.Dataset]) -> Measurements:
     """‖θ − w*‖², the means over data sets."""
+    errors = {f"{name}, on the way": _test_errors(run) for name, run in runs.items()}
+    fit = errors["constant, on the way"]
+    assert fit.standard_error is not None
+    last = measured(fit.value[-1], standard_error=fit.standard_error[-1])
+    return {"error": last, **errors}
+
+
+def _test_errors(members: xr.Dataset) -> Measured:
     u, v = (members[f"params_{name}"].values[:, 1:] for name in ("u", "v"))
     each = np.sum((u**2 - v**2 - TEACHER) ** 2, axis=2)
-    errors = mean_of(each.reshape(GROUPS, IMAGES, -1).mean(axis=1))
-    assert errors.standard_error is not None
-    last = measured(errors.value[-1], standard_error=errors.standard_error[-1])
-    return {"error": last, "on the way": errors}
+    return mean_of(each.reshape(GROUPS, IMAGES, -1).mean(axis=1))
 
 
 def same_teacher(setup: Setup) -> bool:
