@@ -137,12 +137,16 @@ class Predictions(Table):
         return notes if self.applying else ["no theorem applies", *notes]
 
 
-def predict(setup: Setup, only: str | Theorem = "*") -> Predictions:
+def predict(
+    setup: Setup, only: str | Theorem = "*", *, full: bool = False, progress: bool | None = None
+) -> Predictions:
     """What the theorems say about a setup.
 
     Args:
         setup: what would be run.
         only: a pattern of theorem ids, such as "rank1.*", or a theorem.
+        full: show every near miss by itself instead of one line for those with the same reason.
+        progress: count the theorems while they are asked; by default where a person may be looking.
 
     Returns:
         The predictions of the theorems that apply, and for near misses the hypothesis that fails.
@@ -152,16 +156,19 @@ def predict(setup: Setup, only: str | Theorem = "*") -> Predictions:
     applying: list[Prediction] = []
     missed: list[tuple[Theorem, Checked]] = []
     others: Counter[str] = Counter()
-    for theorem in find(only):
-        foreign = theorem.foreign(setup)
-        if foreign:
-            others[foreign] += 1
-            continue
-        small = narrow(setup) if theorem.narrow else None
-        checked = theorem.check(setup if small is None else small)
-        failed = [c for c in checked if not c.met]
-        if failed:
-            missed.append((theorem, failed[0]))
-        else:
-            applying.append(Prediction(theorem, setup, checked))
+    asked = find(only)
+    with Counter("asking theorems", len(asked), progress) as count:
+        for number, theorem in enumerate(asked):
+            count.step(number, theorem.id)
+            foreign = theorem.foreign(setup)
+            if foreign:
+                others[foreign] += 1
+                continue
+            small = narrow(setup) if theorem.narrow else None
+            checked = theorem.check(setup if small is None else small)
+            failed = [c for c in checked if not c.met]
+            if failed:
+                missed.append((theorem, failed[0]))
+            else:
+                applying.append(Prediction(theorem, setup, checked))
     return Predictions(setup, applying, missed, others)

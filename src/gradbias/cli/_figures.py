@@ -1,10 +1,12 @@
 """`gradbias figures`: compute, draw, judge; one figure a line as soon as it is made."""
 
 import ast
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..numerics.progress import Counter
 from ._pool import cores, each
 
 STORE = ".computed"  # inside the folder of the pictures
@@ -23,21 +25,45 @@ def run(
     jobs: int,
 ) -> int:
     """Make figures; returns 1 if something that must be seen is not."""
-    names = _names(only, every)
-    if show:
-        return _list(names)
+    with Counter("figures", at_once=True) as count:
+        count.step(0, "reading what there is")
+        names = _names(only, every)
+        if not show:
+            return _make(names, only, full, changes, look, forms, out, key, jobs, count)
+    return _list(names)
+
+
+def _make(
+    names: list[str],
+    only: str,
+    full: bool,
+    changes: Sequence[str],
+    look: str,
+    forms: Sequence[str],
+    out: Path,
+    key: int,
+    jobs: int,
+    count: Counter,
+) -> int:
     settings = dict(_setting(word) for word in changes)
     if settings and len(names) > 1:
         raise ValueError(f"--set is for one figure, but {only!r} matches {len(names)}")
     out.mkdir(parents=True, exist_ok=True)
     size = "paper size" if full else "quick size"
-    print(f"{len(names)} figures, {size}, key {key}, into {out}", flush=True)
+    head = f"{len(names)} figures, {size}, key {key}, into {out}"
+    count.beside(lambda: print(head, flush=True))
     work = [(name, full, key, settings, look, tuple(forms), out) for name in names]
-    missing = 0
-    for text, bad in each(one, work, min(jobs or cores(), len(work))):
-        print(text, flush=True)
+    jobs = min(jobs or cores(), len(work))
+    count.total = len(work)
+    missing, left = 0, list(names)
+    count.step(0, ", ".join(left[:jobs]))
+    for name, text, bad in each(one, work, jobs):
         missing += bad
-    print(f"\n{missing} of what must be seen is not" if missing else "\nall is seen")
+        left.remove(name)
+        count.beside(functools.partial(print, text, flush=True))
+        count.step(len(work) - len(left), ", ".join(left[:jobs]))
+    end = f"\n{missing} of what must be seen is not" if missing else "\nall is seen"
+    count.beside(lambda: print(end))
     return 1 if missing else 0
 
 
@@ -79,11 +105,11 @@ def one(
     look: str,
     forms: tuple[str, ...],
     out: Path,
-) -> tuple[str, int]:
-    """Make one figure and write it; its text, and how much is not seen."""
+) -> tuple[str, str, int]:
+    """Make one figure and write it; its id, its text, and how much is not seen."""
     from ..figures import make
 
     made = make(name, full=full, key=key, settings=settings, store=out / STORE, look=look)
     for form in forms:
         made.save(out, form)
-    return str(made), sum(not seen.holds for seen in made.seen)
+    return name, str(made), sum(not seen.holds for seen in made.seen)

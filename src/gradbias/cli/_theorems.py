@@ -3,6 +3,8 @@
 import textwrap
 from typing import TYPE_CHECKING
 
+from ..numerics.progress import Counter
+
 if TYPE_CHECKING:
     from ..theorems import Theorem
 
@@ -11,10 +13,12 @@ WIDTH = 80
 
 def run(only: str) -> None:
     """List the theorems that match; show one in full if its id is given."""
-    from ..theorems import find
+    with Counter("theorems", at_once=True) as count:
+        count.step(0, "reading them")
+        from ._verify import theorems_of
 
-    theorems = find(only)
-    if len(theorems) == 1 and theorems[0].id == only:
+        theorems = theorems_of(only)
+    if len(theorems) == 1 and (theorems[0].id == only or only.endswith(".py")):
         print(_in_full(theorems[0]))
         return
     source = None

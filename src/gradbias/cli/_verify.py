@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..numerics.progress import Counter
 from ._pool import cores, each
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ def run(
     only: str, instances: int, key: int, jobs: int, file: Path | None, slow: bool = False
 ) -> int:
     """Verify, print, write; returns the exit code."""
-    from .._verdicts.verify import Row, Verification, quick
-    from ..theorems import find
+    with Counter("verify", at_once=True) as count:
+        count.step(0, "reading theorems")
+        from .._verdicts.verify import Row, Verification, quick
+        from ..theorems import find
 
-    theorems = theorems_of(only)
+        theorems = theorems_of(only)
     names = [t.id for t in (theorems if slow else quick(theorems, only))]
     left_out = len(theorems) - len(names)
     jobs = min(jobs or cores(), len(names))

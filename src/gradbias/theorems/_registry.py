@@ -5,6 +5,7 @@ import functools
 import importlib
 from collections.abc import Iterable
 
+from ..numerics.progress import Counter
 from ._citation import own_entry
 from ._source import Source
 from ._theorem import Theorem
@@ -18,11 +19,13 @@ _own: dict[str, Theorem] = {}
 @functools.cache
 def _papers() -> dict[str, Theorem]:
     theorems: dict[str, Theorem] = {}
-    for paper in PAPERS:
-        for theorem in importlib.import_module(f".{paper}", __package__).THEOREMS:
-            if theorem.id in theorems:
-                raise ValueError(f"two theorems have the id {theorem.id!r}")
-            theorems[theorem.id] = theorem
+    with Counter("reading theorems", len(PAPERS)) as count:
+        for number, paper in enumerate(PAPERS):
+            count.step(number, paper)
+            for theorem in importlib.import_module(f".{paper}", __package__).THEOREMS:
+                if theorem.id in theorems:
+                    raise ValueError(f"two theorems have the id {theorem.id!r}")
+                theorems[theorem.id] = theorem
     return theorems
 
 
