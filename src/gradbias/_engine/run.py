@@ -84,7 +84,7 @@ class Run:
         reduced = (
             f"computed in full ({self.stats.get('reason')})"
             if how == "none"
-            else f"reduced from {how}, certificate {self.stats['certificate']:.0e}"
+            else f"reduced exactly from {how}, error bound {self.stats['certificate']:.0e}"
         )
         lines.append(
             f"  {reduced}; {self.stats['compilations']} compilations, {self.stats['seconds']:.2f} s"
@@ -96,7 +96,7 @@ class Run:
     def _title(self) -> str:
         if self.setup is None:
             return "Run, loaded from a file, of code that the file does not hold"
-        return f"{self.setup.net!r}, {describe_dynamics(self.setup)}"
+        return f"{self.setup.net!r}, {self.setup.dynamics!r}"
 
     def _loss_line(self) -> str:
         if "loss" not in self.data or self.data["loss"].ndim != 1:
@@ -115,23 +115,6 @@ class Run:
             f"distance to the min-norm solution {distance:.6g}, whose norm is "
             f"{np.linalg.norm(problem.min_norm):.6g}"
         )
-
-
-def describe_dynamics(setup: Setup) -> str:
-    """The dynamics in a few words: `Descent(lr=0.02)`."""
-    dynamics = setup.dynamics
-    shown = []
-    for name in (field.name for field in dataclasses.fields(dynamics)):
-        value = getattr(dynamics, name)
-        if value is None or (isinstance(value, np.ndarray) and value == 0):
-            continue
-        if isinstance(value, str) and value == "auto":
-            continue
-        number = isinstance(value, np.ndarray) and value.ndim == 0
-        words = f"{float(value):g}" if number else getattr(value, "__name__", type(value).__name__)
-        words = repr(value) if isinstance(value, str) else words
-        shown.append(f"{name}={words}")
-    return f"{type(dynamics).__name__}({', '.join(shown)})"
 
 
 @functools.cache

@@ -17,9 +17,11 @@ from ..numerics import checks
 from ..numerics.constants import ReadOnlyDict, constant, refuse_assignment, sealed
 from ..numerics.precision import host, warn_of_float32
 from ..numerics.program_keys import Remembers
+from ..numerics.show import in_words
 from ..numerics.types import PyTree
 from ..observe import Running
 from ..problems import Problem, Samples
+from .setup_text import setup_rows, table_of
 
 SAVES = 200
 MOST_STEPS = 10**15  # beyond it, a clock would lose count
@@ -29,7 +31,9 @@ DEFAULT_GAP = 1e-12
 LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
 
 
-@dataclasses.dataclass(init=False, unsafe_hash=True)  # it cannot change: see __setattr__
+@dataclasses.dataclass(
+    init=False, unsafe_hash=True, repr=False
+)  # it cannot change: see __setattr__
 class Until:
     """When a run stops: at whichever of the named limits comes first.
 
@@ -66,6 +70,11 @@ class Until:
         if gap is not None:
             named["gap"] = checks.number("until.gap", gap, at_least=0)
         vars(self).update(named)
+
+    def __repr__(self) -> str:
+        named = {name: value for name, value in vars(self).items() if value is not None}
+        limits = ", ".join(f"{n}={in_words(v)}" for n, v in named.items() if n != "check_every")
+        return f"Until({limits})"
 
     def __setattr__(self, name: str, value: object) -> None:
         refuse_assignment(self, name, "make a new one, and setup.replace(until=gb.Until(…))")
@@ -193,10 +202,12 @@ class Setup(Remembers):
         vars(self).update(state, start=_leaves(state["params"]))
 
     def __repr__(self) -> str:
-        return (
-            f"Setup({self.problem!r}, {self.net!r}, {self.dynamics!r}, {self.until!r}, "
-            f"record={list(self.record)}, key={self.key})"
-        )
+        rows = setup_rows(self)
+        wide = max(map(len, rows))
+        return "\n".join(["Setup", *(f"  {name:<{wide}}  {words}" for name, words in rows.items())])
+
+    def _repr_html_(self) -> str:
+        return table_of(setup_rows(self))
 
 
 def _expect(name: str, value: object, kind: type, example: str) -> None:

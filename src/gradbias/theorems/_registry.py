@@ -5,6 +5,7 @@ import functools
 import importlib
 from collections.abc import Iterable
 
+from ..numerics.names import suggestion
 from ..numerics.progress import Counter
 from ._citation import own_entry
 from ._source import Source
@@ -68,7 +69,8 @@ def find(only: str | Theorem | Iterable[Theorem] = "*") -> list[Theorem]:
         return list(only)
     matching = [t for name, t in known().items() if fnmatch.fnmatchcase(name, only)]
     if not matching:
-        raise ValueError(f"no theorem matches {only!r}; there are {_some(list(known()))}")
+        near = suggestion(only, known()) or f"; there are {_some(list(known()))}"
+        raise ValueError(f"no theorem matches {only!r}{near}")
     return matching
 
 
