@@ -5,6 +5,7 @@ import functools
 import importlib.metadata
 import json
 import os
+import re
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import xarray as xr
 
 from .. import __version__
 from ..numerics.pytrees import named_leaves
+from ..numerics.show import in_words
 from ..numerics.types import PyTree
 from ..problems import QuadraticProblem
 from .serialise import NotPlain, encode
@@ -24,6 +26,7 @@ CONVENTION = (
     "gradient-flow time, for descent the sum of the learning rates; rows after a stop are NaN, "
     "for a converged flow the final state; weight_decay g means the objective L + g |params|^2"
 )
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # in Python's own words for an object
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -136,7 +139,7 @@ def dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
         for name, (dims, array) in variables_of(setup, measured).items()
     }
     attrs = {
-        "configuration": json.dumps(_configuration(setup)),
+        "configuration": json.dumps(configuration(setup)),
         "convention": json.dumps(CONVENTION),
         "versions": json.dumps(versions()),
         "seed": json.dumps(setup.key),
@@ -179,14 +182,16 @@ def _dims(name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[s
     return dims
 
 
-def _configuration(setup: Setup) -> dict[str, Any]:
+def configuration(setup: Setup) -> dict[str, Any]:
     """What was run, in words and numbers; arrays by their shape."""
 
     def shown(value: object) -> object:
         try:
             return encode(value, arrays=None)
         except NotPlain:
-            return repr(value)
+            if isinstance(value, dict):
+                return {name: shown(item) for name, item in value.items()}
+            return ADDRESS.sub("", in_words(value))
 
     parts = ("problem", "net", "dynamics", "until", "record", "key")
     return {name: shown(getattr(setup, name)) for name in parts}

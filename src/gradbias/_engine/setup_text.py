@@ -8,6 +8,7 @@ import numpy as np
 
 from ..numerics.pytrees import named_leaves
 from ..problems import QuadraticProblem
+from ..problems.base import FiniteData
 
 if TYPE_CHECKING:
     from .setup import Setup
@@ -39,7 +40,7 @@ def table_of(rows: dict[str, str]) -> str:
 
 def _problem(setup: "Setup") -> str:
     problem = setup.problem
-    samples = f"{problem.n} samples, " if hasattr(problem, "n") else ""
+    samples = f"{problem.n} samples, " if isinstance(problem, FiniteData) else ""
     rank = f", rank {problem.rank}" if isinstance(problem, QuadraticProblem) else ""
     kind = type(problem).__name__
     inputs = f"{problem.d} input{'s' * (problem.d != 1)}"
