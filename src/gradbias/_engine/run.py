@@ -35,7 +35,8 @@ class Run:
 
     Attributes:
         setup: what was run; None if it was loaded from a file and uses code of its own (an own
-            net, loss, schedule or observable), which files do not hold.
+            net, loss or schedule), which files do not hold. Of own observables its record lacks
+            those alone.
         data: the observables, by name, over `step` or `time`.
         final: the parameters at the end.
         theta: the predictor at the end; None for non-linear nets.
@@ -43,6 +44,8 @@ class Run:
         stats: reduction and its certificate, compilations, seconds.
         end: the observables where it stopped, which need not be a save; None if it was loaded
             from a file.
+        not_stored: of a run from a file: what of its setup the file could not hold, and what
+            follows from that; empty if nothing is missing.
     """
 
     setup: Setup | None
@@ -52,6 +55,7 @@ class Run:
     status: Status
     stats: dict[str, Any]
     end: dict[str, Any] | None = None
+    not_stored: str = ""
 
     @classmethod
     def of(
@@ -83,6 +87,8 @@ class Run:
             f"  {self.status} ({self.status.axis} {self.status.where}): {self.status.sentence}",
         ]
         lines += [f"  {line}" for line in (self._loss_line(), self._distance_line()) if line]
+        if self.setup is not None and self.not_stored:
+            lines.append(f"  {self.not_stored}")
         how = self.stats.get("reduction", "none")
         reduced = (
             f"computed in full ({self.stats.get('reason')})"
@@ -98,7 +104,7 @@ class Run:
 
     def _title(self) -> str:
         if self.setup is None:
-            return "Run, loaded from a file, of code that the file does not hold"
+            return f"Run loaded from a file. {self.not_stored}"
         return f"{self.setup.net!r}, {self.setup.dynamics!r}"
 
     def _loss_line(self) -> str:

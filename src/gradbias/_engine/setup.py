@@ -355,6 +355,14 @@ def _traced_shape(net: LinearNet, params: PyTree) -> tuple[int, ...]:
     return warn_of_float32(f"net {net!r}", net.predictor, params).shape
 
 
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
+
+
+def _names(params: PyTree) -> str:
+    return f"there are {sorted(params)}" if isinstance(params, Mapping) else "it is no dict"
+
+
 @host
 def _check_fit(problem: Problem, net: Net, params: PyTree) -> None:
     """Does the net take the problem's inputs and give its outputs? Traces, compiles nothing."""
@@ -369,7 +377,16 @@ def _check_fit(problem: Problem, net: Net, params: PyTree) -> None:
             X = jax.ShapeDtypeStruct((3, d), np.float64)
             got = warn_of_float32(f"net {net!r}", net, params, X).shape
             need = [(3, k), (3,)] if k == 1 else [(3, k)]
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+        raise ValueError(
+            f"net: {net!r} leaves jax: use jax.numpy (import jax.numpy as jnp) in the place of "
+            f"numpy and of float(…) or if … on parameters and inputs. {_first_line(error)}"
+        ) from error
+    except KeyError as error:
+        raise ValueError(
+            f"net: {net!r} asks for {error}, which params does not have: {_names(params)}"
+        ) from error
+    except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             f"net: {net!r} does not fit a problem of {d} inputs and {k} outputs: {error}"
         ) from error
