@@ -15,7 +15,7 @@ from latex2mathml.converter import convert
 import gradbias as gb
 
 ROOMS = {
-    "gradbias": "The face: what `import gradbias as gb` shows.",
+    "gradbias": "Top-level names: what `import gradbias as gb` gives.",
     "gradbias.problems": "What is fitted.",
     "gradbias.nets": "How parameters make a predictor.",
     "gradbias.init": "Where training starts.",

@@ -1,4 +1,4 @@
-"""Bring the README's pictures and numbers up to date: `make readme`.
+"""Bring the pictures and numbers of README and docs/performance.md up to date: `make readme`.
 
 Numbers come from out/verify.json and out/power.json, which `make verify-all` writes, and from
 out/bench.json of `make bench`.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 README, OUT = ROOT / "README.md", ROOT / "out"
+PERFORMANCE = ROOT / "docs" / "performance.md"
 PICTURES = ("which_minimum", "spectral.1a", "zeroloss.recovery")
 # What a workload of the benchmarks is, for a reader.
 WORKLOADS = {
@@ -27,6 +28,7 @@ WORKLOADS = {
     "W6 projector": "tangent projector, D = 2000, against dense algebra",
     "W6 drift": "drift along the manifold, D = 2000, against dense algebra",
 }
+SHORT = ("W1", "W2 gaussian", "W3", "W4", "W5 simulate", "W5 limit")
 
 
 def verdicts() -> str:
@@ -49,14 +51,14 @@ def verdicts() -> str:
     )
 
 
-def speed() -> str:
-    """The ratios of the last benchmark, as a table."""
+def speed(every: bool = False) -> str:
+    """The ratios of the last benchmark, as a table; every one is for the page on performance."""
     found = json.loads((OUT / "bench.json").read_text(encoding="utf-8"))
     missing = sorted(set(WORKLOADS) - set(found))
     if missing:
         raise ValueError(f"out/bench.json lacks {missing}: run `make bench` as a whole")
     lines = ["| job | times faster | target |", "|---|---|---|"]
-    for name, words in WORKLOADS.items():
+    for name, words in ((n, w) for n, w in WORKLOADS.items() if every or n in SHORT):
         ratio, target = _times_faster(found[name])
         lines.append(f"| {words} | {_rounded(ratio)} | {target:,.0f} |")
     return "\n".join(lines)
@@ -79,7 +81,7 @@ def put(text: str, name: str, new: str) -> str:
     """The text with one of its marked places replaced."""
     pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
     if not re.search(pattern, text, re.S):
-        raise ValueError(f"README.md has no place <!-- {name} --> … <!-- end -->")
+        raise ValueError(f"the text has no place <!-- {name} --> … <!-- end -->")
     return re.sub(pattern, lambda found: found[1] + new + found[2], text, flags=re.S)
 
 
@@ -97,6 +99,9 @@ def main() -> None:
         else:
             print(f"there is no out/{file}; the {name} stay as they were", file=sys.stderr)
     README.write_text(text, encoding="utf-8")
+    if (OUT / "bench.json").exists():
+        page = put(PERFORMANCE.read_text(encoding="utf-8"), "speed", speed(every=True))
+        PERFORMANCE.write_text(page, encoding="utf-8")
     for name in PICTURES:
         made = gb.figures.make(name, store=OUT / "figures" / ".computed")
         made.save(ROOT / "docs" / "pictures", "png")

@@ -137,13 +137,13 @@ def test_things_are_counted(impatient):
         count.step(0, "rank1.1a")
         count.step(1, "rank1.1b")
     assert stream.getvalue().splitlines() == [
-        "figures 0 of 3: rank1.1a",
-        "figures 1 of 3: rank1.1b",
+        "figures, 0 of 3: rank1.1a",
+        "figures, 1 of 3: rank1.1b",
     ]
 
 
 def test_a_short_count_stays_silent_unless_it_is_said_at_once():
-    for at_once, lines in ((False, []), (True, ["figures 0 of 3: one"])):
+    for at_once, lines in ((False, []), (True, ["figures, 0 of 3: one"])):
         stream = io.StringIO()
         with Counter("figures", 3, stream=stream, at_once=at_once) as count:
             count.step(0, "one")

@@ -1,6 +1,5 @@
 """How long a sweep will take, said before it is long."""
 
-import sys
 from typing import TextIO
 
 from ..numerics.pace import duration
@@ -46,11 +45,11 @@ class SweepProgress(Progress):
 
     def say(self, seconds: float, how: str = "", ends: Ends = "about") -> None:
         """Print an estimate of what is left, once, if it is long."""
-        if self.said or self.show is False or seconds < WORTH_SAYING or sys.stderr is None:
+        if self.said or self.show is False or seconds < WORTH_SAYING:
             return
         self.said = True
         line = f"{self.label}: {ends} {duration(seconds)}{how}"
-        self.beside(lambda: print(line, file=self.stream, flush=True))
+        self.beside(lambda: self._write(line))
 
 
 class ChunkProgress(Progress):

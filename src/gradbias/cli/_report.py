@@ -1,8 +1,8 @@
 """`gradbias report`: verify, draw, and put all of it on one page."""
 
-import sys
 from pathlib import Path
 
+from ..numerics.log import say
 from ..numerics.progress import Counter
 
 LOOK = "paper"
@@ -26,6 +26,6 @@ def run(out: Path, fresh: bool, every: bool, instances: int, key: int, jobs: int
         from ..report import write
 
         page = write(folder, out)
-    print(f"wrote {page} and {folder / 'errata.json'}", file=sys.stderr)
+    say(f"wrote {page} and {folder / 'errata.json'}")
     # 1 (refuted, not seen) is worse than 2 (inconclusive).
     return 1 if 1 in codes else max(codes)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..numerics.log import say
 from ..numerics.progress import Counter
 from ._pool import cores, each
 
@@ -115,7 +116,7 @@ def _write(file: Path, done: "Verification", names: list[str]) -> None:
     content = {"theorems": names, "exit_code": done.exit_code, "rows": rows}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    print(f"wrote {file}", file=sys.stderr)
+    say(f"wrote {file}")
 
 
 def _plain(value: object) -> object:

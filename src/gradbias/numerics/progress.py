@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, TextIO, TypeAlias
 
+from .log import say
 from .pace import Pace, duration
 
 PATIENCE = 1.0  # seconds before anything is shown: short runs stay silent
@@ -20,13 +21,13 @@ class Progress:
     Args:
         label: what runs.
         show: None shows it on terminals, in notebooks and, as plain lines, in logs; False never.
-        stream: where to; stderr if None.
+        stream: where to; if None, a live line on stderr, and plain lines to the logger "gradbias".
     """
 
     def __init__(self, label: str, show: bool | None = None, stream: TextIO | None = None):
         self.label = label
         self.show = show
-        self.stream = sys.stderr if stream is None else stream
+        self.stream = stream
         self.began = time.monotonic()
         self.last_line = self.began
         self.pace = Pace()
@@ -72,8 +73,15 @@ class Progress:
             self.live = self._live_line()
         if self.live is not None:
             self.live.show(self.label, fraction, note, line)
-        elif not _shared.silent and self.stream is not None and now - self.last_line >= PLAIN_EVERY:
+        elif not _shared.silent and now - self.last_line >= PLAIN_EVERY:
             self.last_line = now
+            self._write(line)
+
+    def _write(self, line: str) -> None:
+        """A plain line: to the logger, or to the stream that was given."""
+        if self.stream is None:
+            say(line)
+        else:
             print(line, file=self.stream, flush=True)
 
     def _live_line(self) -> "_NotebookLine | _TerminalBar | None":
@@ -82,8 +90,9 @@ class Progress:
             return _shared.line
         if _in_a_notebook():
             _shared.line = _NotebookLine()
-        elif self.stream is not None and self.stream.isatty():
-            _shared.line = _TerminalBar(self.stream)
+        stream = sys.stderr if self.stream is None else self.stream
+        if _shared.line is None and stream is not None and stream.isatty():
+            _shared.line = _TerminalBar(stream)
         self.owner = _shared.line is not None
         return _shared.line
 
