@@ -115,7 +115,7 @@ def _number(value: float) -> str:
 def _sentence(verdict: Verdict) -> str:
     extra = [verdict.reason] if verdict.reason else []
     if verdict.given:
-        extra.append(f"given {verdict.given} of the run")
+        extra.append(f"uses {verdict.given} of the run")
     if verdict.expected and verdict.verdict == "holds":
         extra.append(f"expected ≤ {verdict.expected:.1e}")
     return verdict.verdict + (f" ({'; '.join(extra)})" if extra else "")

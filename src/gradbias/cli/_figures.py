@@ -62,7 +62,7 @@ def _make(
         left.remove(name)
         count.beside(functools.partial(print, text, flush=True))
         count.step(len(work) - len(left), ", ".join(left[:jobs]))
-    end = f"\n{missing} of what must be seen is not" if missing else "\nall is seen"
+    end = f"\n{missing} checks of figures fail" if missing else "\nall checks hold"
     count.beside(lambda: print(end))
     return 1 if missing else 0
 

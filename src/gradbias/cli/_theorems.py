@@ -44,10 +44,11 @@ def _in_full(theorem: "Theorem") -> str:
     parts += ["Hypotheses"]
     for hypothesis in theorem.hypotheses:
         grade = f" (graded, {hypothesis.order or 'expected error'})" if hypothesis.graded else ""
-        parts += _wrap(f"{hypothesis.name}{grade}: at most {hypothesis.at_most:g}", "  ")
+        least = "" if hypothesis.yes_or_no else f": at most {hypothesis.at_most:g}"
+        parts += _wrap(f"{hypothesis.name}{grade}{least}", "  ")
     if theorem.controls:
-        parts += ["", "Controls, which must fail"]
-        parts += [line for c in theorem.controls for line in _wrap(f"not {c.breaks}", "  ")]
+        parts += ["", "Controls (must fail): without"]
+        parts += [line for c in theorem.controls for line in _wrap(c.breaks, "  ")]
     for erratum in theorem.errata:
         parts += ["", f"Erratum ({erratum.kind}): {erratum.where}"]
         parts += _wrap(f"printed: {to_unicode(erratum.printed)}", "  ")

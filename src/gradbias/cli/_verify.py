@@ -36,7 +36,7 @@ def run(
     left_out = len(theorems) - len(names)
     jobs = min(jobs or cores(), len(names))
     print(f"{len(names)} theorems, {instances} instances each, key {key}", flush=True)
-    print(f"instance i again: gradbias verify ID --key {key}+i --instances 1", flush=True)
+    print(f"instance 2 again: gradbias verify ID --key {key + 2} --instances 1", flush=True)
     found: list[Row] = []
     for row in _rows([(name, only, instances, key) for name in names], jobs):
         found.append(row)

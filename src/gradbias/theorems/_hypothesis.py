@@ -37,6 +37,11 @@ class Hypothesis:
         if not self.at_most >= 0:
             raise ValueError(f"at_most must not be negative, got {self.at_most!r}")
 
+    @property
+    def yes_or_no(self) -> bool:
+        """Is it made by `kind`, true or not, with nothing between?"""
+        return self.at_most == TRUE and not self.graded
+
     def check(self, setup: Setup) -> "Checked":
         """Look at one setup.
 
@@ -91,8 +96,7 @@ class Checked:
     @property
     def yes_or_no(self) -> bool:
         """Is its margin no measure, but 0 for true and 1 for not?"""
-        known = self.hypothesis.at_most == TRUE and not self.hypothesis.graded
-        return known and self.margin in (0, 1)
+        return self.hypothesis.yes_or_no and self.margin in (0, 1)
 
     @property
     def _found(self) -> str:
