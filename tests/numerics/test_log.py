@@ -6,7 +6,7 @@ import pytest
 
 from gradbias.numerics import progress
 from gradbias.numerics.log import say
-from gradbias.numerics.progress import Counter, Progress
+from gradbias.numerics.progress import CountProgress, Progress
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def impatient(monkeypatch):
 def test_without_any_setting_lines_go_to_stderr_once(impatient, capsys):
     with Progress("a run") as bar:
         bar.update(0.5, "step 1")
-    with Counter("figures", 2) as count:
+    with CountProgress("figures", 2) as count:
         count.step(1, "b")
     out, err = capsys.readouterr()
     assert out == ""

@@ -10,7 +10,7 @@ import pytest
 import gradbias as gb
 from gradbias.numerics import progress
 from gradbias.numerics.pace import Pace, duration
-from gradbias.numerics.progress import Counter, Progress
+from gradbias.numerics.progress import CountProgress, Progress
 
 
 class Terminal(io.StringIO):
@@ -133,7 +133,7 @@ def test_a_run_says_the_truth_about_its_end(name, monkeypatch):
 
 def test_things_are_counted(impatient):
     stream = io.StringIO()
-    with Counter("figures", 3, stream=stream) as count:
+    with CountProgress("figures", 3, stream=stream) as count:
         count.step(0, "rank1.1a")
         count.step(1, "rank1.1b")
     assert stream.getvalue().splitlines() == [
@@ -145,7 +145,7 @@ def test_things_are_counted(impatient):
 def test_a_short_count_stays_silent_unless_it_is_said_at_once():
     for at_once, lines in ((False, []), (True, ["figures, 0 of 3: one"])):
         stream = io.StringIO()
-        with Counter("figures", 3, stream=stream, at_once=at_once) as count:
+        with CountProgress("figures", 3, stream=stream, at_once=at_once) as count:
             count.step(0, "one")
             count.step(1, "two")  # too soon for a second line in a log
         assert stream.getvalue().splitlines() == lines
@@ -154,7 +154,7 @@ def test_a_short_count_stays_silent_unless_it_is_said_at_once():
 def test_what_is_printed_beside_a_live_line_goes_where_it_is_sent(impatient, monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with Counter("figures", 3, stream=stream) as count:
+    with CountProgress("figures", 3, stream=stream) as count:
         count.step(0, "one")
         print("plain")
         count.beside(lambda: print("result"))

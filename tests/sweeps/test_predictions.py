@@ -88,6 +88,11 @@ def test_what_a_theorem_needs_is_recorded_and_taken_away_again(tmp_path):
     assert set(gb.sweep(layers, over, store=tmp_path)) == set(plain)
 
 
+def test_with_a_store_the_predictor_is_enough_where_a_theorem_reads_no_more(known, tmp_path):
+    data = gb.sweep(build, {"seed": [0], "decay": [0.0]}, tmp_path, predict="toy.frozen")
+    assert data["theta_verdict"].item() == "holds"
+
+
 def test_with_a_store_what_is_recorded_is_used(tmp_path):
     record = [gb.observe.loss, gb.observe.theta, gb.observe.params]
     data = gb.sweep(layers, {"gamma": [0.1]}, tmp_path, record=record, predict="spectral.cor3.1")

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from .._engine.setup import Setup
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 from .grid import Grid
 
 if TYPE_CHECKING:  # most sweeps ask no theorem
@@ -85,7 +85,7 @@ class Questions:
     def answers(self, data: xr.Dataset, progress: bool | None) -> xr.Dataset:
         """The Dataset with predictions, measurements and verdicts, without what only they need."""
         verdicts: list[dict[tuple[str, str], Verdict]] = []
-        with Counter("comparing members", self.grid.size, progress) as count:
+        with CountProgress("comparing members", self.grid.size, progress) as count:
             for member, row in enumerate(self.said):
                 count.step(member, str(self.grid.point(member)))
                 verdicts.append(self._verdicts(row, data, member))
@@ -147,8 +147,10 @@ class Questions:
     ) -> dict[str, np.ndarray]:
         """One quantity at all points; members where it has another shape are refused."""
         size = self.grid.size
-        predicted, measured = np.full((size, *shape), np.nan), np.full((size, *shape), np.nan)
-        error, words = np.full(size, np.nan), ["not applicable"] * size
+        predicted = np.full((size, *shape), np.nan)
+        measured = predicted.copy()
+        error = np.full(size, np.nan)
+        words = ["not applicable"] * size
         for i, row in enumerate(self.said):
             if theorem not in row or quantity not in row[theorem].values:
                 continue
@@ -162,7 +164,8 @@ class Questions:
             words[i] = "inconclusive"
             verdict = verdicts[i].get((theorem, quantity))
             if verdict is not None:
-                error[i], words[i] = verdict.error, verdict.verdict
+                error[i] = verdict.error
+                words[i] = verdict.verdict
                 if verdict.measured is not None and np.size(verdict.measured) == value.size:
                     measured[i] = np.reshape(verdict.measured, shape)
         return dict(zip(FIELDS, (predicted, measured, error, np.asarray(words)), strict=True))

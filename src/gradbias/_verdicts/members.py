@@ -1,8 +1,6 @@
 """Members of a sweep against what theorems say of them."""
 
-import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import jax
 import numpy as np
@@ -17,6 +15,7 @@ from ..observe import Observable, params
 from ..theorems import Theorem
 from .judge import judged
 from .predictions import Prediction
+from .runs import NotRecorded
 from .verdict import Verdict, undecided
 from .which_run import bytes_of_needs
 
@@ -78,25 +77,8 @@ def run_of(setup: Setup, member: xr.Dataset) -> Run:
     return Run(setup, data, _final(setup.params, member), theta, status, {}, whole)
 
 
-def _final(start: PyTree, member: xr.Dataset) -> Any:
+def _final(start: PyTree, member: xr.Dataset) -> PyTree:
     names = [f"{PARAMS}_{name}_end" for name, _ in named_leaves(start)]
     if not all(name in member for name in names):
         return NotRecorded()
     return jax.tree.unflatten(jax.tree.structure(start), [member[name].values for name in names])
-
-
-@dataclasses.dataclass(frozen=True)
-class NotRecorded(Mapping[str, Any]):
-    """The parameters at the end of a member whose sweep did not record them."""
-
-    def __getitem__(self, name: str) -> Any:
-        raise ValueError(
-            "the parameters were not recorded: put gb.observe.params into the Setup's record=, or "
-            "use gb.check on this member"
-        )
-
-    def __iter__(self):
-        return iter([self["all"]])
-
-    def __len__(self) -> int:
-        return 1

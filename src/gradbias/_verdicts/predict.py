@@ -3,7 +3,7 @@
 from collections import Counter
 
 from .._engine.setup import Setup
-from ..numerics.progress import Counter as Counted
+from ..numerics.progress import CountProgress
 from ..theorems import Checked, Theorem, find
 from .narrow_net import narrow
 from .predictions import Prediction, Predictions
@@ -31,7 +31,7 @@ def predict(
     missed: list[tuple[Theorem, Checked]] = []
     others: Counter[str] = Counter()
     asked = find(only)
-    with Counted("asking theorems", len(asked), progress) as count:
+    with CountProgress("asking theorems", len(asked), progress) as count:
         for number, theorem in enumerate(asked):
             count.step(number, theorem.id)
             foreign = theorem.foreign(setup)

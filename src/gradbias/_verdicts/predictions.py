@@ -242,13 +242,15 @@ class Predictions(Table):
         reasons = Counter(said).most_common()
         if len(reasons) < 2:
             return [_fitting(*(f"{count} need {r}" for r in both)) for both, count in reasons]
-        line, left = f"{len(missed)} do not apply:", len(missed)
+        line = f"{len(missed)} do not apply:"
+        left = len(missed)
         for place, (both, count) in enumerate(reasons):
             start = f"{line}{',' * bool(place)} {count} need{'s' * (count == 1)} "
             longer = _fitting(*(start + reason for reason in both))
             if place and len(longer) > FOLDED:
                 break
-            line, left = longer, left - count
+            line = longer
+            left -= count
         return [f"{line}, {left} more" if left else line]
 
     def _elsewhere(self) -> list[str]:

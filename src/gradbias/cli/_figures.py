@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 from ._pool import cores, each
 
 STORE = ".computed"  # inside the folder of the pictures
@@ -25,46 +25,37 @@ def run(
     jobs: int,
 ) -> int:
     """Make figures; returns 1 if something that must be seen is not."""
-    with Counter("figures", at_once=True) as count:
+    with CountProgress("figures", at_once=True) as count:
         count.step(0, "reading what there is")
         names = _names(only, every)
-        if not show:
-            return _make(names, only, full, changes, look, forms, out, key, jobs, count)
-    return _list(names)
+        if show:
+            count.beside(lambda: _list(names))
+            return 0
+        settings = dict(_setting(word) for word in changes)
+        if settings and len(names) > 1:
+            raise ValueError(f"--set is for one figure, but {only!r} matches {len(names)}")
+        out.mkdir(parents=True, exist_ok=True)
+        work = [(name, full, key, settings, look, tuple(forms), out) for name in names]
+        size = "paper size" if full else "quick size"
+        head = f"{len(names)} figures, {size}, key {key}, into {out}"
+        count.beside(lambda: print(head, flush=True))
+        missing = _make(work, min(jobs or cores(), len(work)), count)
+    print(f"\n{missing} checks of figures fail" if missing else "\nall checks hold")
+    return 1 if missing else 0
 
 
-def _make(
-    names: list[str],
-    only: str,
-    full: bool,
-    changes: Sequence[str],
-    look: str,
-    forms: Sequence[str],
-    out: Path,
-    key: int,
-    jobs: int,
-    count: Counter,
-) -> int:
-    settings = dict(_setting(word) for word in changes)
-    if settings and len(names) > 1:
-        raise ValueError(f"--set is for one figure, but {only!r} matches {len(names)}")
-    out.mkdir(parents=True, exist_ok=True)
-    size = "paper size" if full else "quick size"
-    head = f"{len(names)} figures, {size}, key {key}, into {out}"
-    count.beside(lambda: print(head, flush=True))
-    work = [(name, full, key, settings, look, tuple(forms), out) for name in names]
-    jobs = min(jobs or cores(), len(work))
+def _make(work: Sequence[tuple[Any, ...]], jobs: int, count: CountProgress) -> int:
+    """Make figures, print each as soon as it is there; how many checks fail."""
     count.total = len(work)
-    missing, left = 0, list(names)
+    left = [name for name, *_ in work]
+    missing = 0
     count.step(0, ", ".join(left[:jobs]))
     for name, text, bad in each(one, work, jobs):
         missing += bad
         left.remove(name)
         count.beside(functools.partial(print, text, flush=True))
         count.step(len(work) - len(left), ", ".join(left[:jobs]))
-    end = f"\n{missing} checks of figures fail" if missing else "\nall checks hold"
-    count.beside(lambda: print(end))
-    return 1 if missing else 0
+    return missing
 
 
 def _names(only: str, every: bool) -> list[str]:
@@ -76,7 +67,7 @@ def _names(only: str, every: bool) -> list[str]:
     return [figure.id for figure in chosen]
 
 
-def _list(names: list[str]) -> int:
+def _list(names: list[str]) -> None:
     from ..figures import known
 
     for name in names:
@@ -84,7 +75,6 @@ def _list(names: list[str]) -> int:
         mark = "*" if figure.default else " "
         print(f"{mark} {name:<24} {figure.title}")
     print("\n* is in the default set; --all makes every one")
-    return 0
 
 
 def _setting(word: str) -> tuple[str, Any]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..numerics.log import say
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 
 LOOK = "paper"
 
@@ -21,7 +21,7 @@ def run(out: Path, fresh: bool, every: bool, instances: int, key: int, jobs: int
         codes.append(
             _figures.run("*", every, False, False, (), LOOK, ("svg",), pictures, key, jobs)
         )
-    with Counter("report", at_once=True) as count:
+    with CountProgress("report", at_once=True) as count:
         count.step(0, "errata, computed anew")
         from ..report import write
 

@@ -3,7 +3,7 @@
 import textwrap
 from typing import TYPE_CHECKING
 
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 
 if TYPE_CHECKING:
     from ..theorems import Theorem
@@ -13,7 +13,7 @@ WIDTH = 80
 
 def run(only: str) -> None:
     """List the theorems that match; show one in full if its id is given."""
-    with Counter("theorems", at_once=True) as count:
+    with CountProgress("theorems", at_once=True) as count:
         count.step(0, "reading them")
         from ._verify import theorems_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..numerics.log import say
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 from ._pool import cores, each
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(
     only: str, instances: int, key: int, jobs: int, file: Path | None, slow: bool = False
 ) -> int:
     """Verify, print, write; returns the exit code."""
-    with Counter("verify", at_once=True) as count:
+    with CountProgress("verify", at_once=True) as count:
         count.step(0, "reading theorems")
         from .._verdicts.verify import Row, Verification, quick
         from ..theorems import find

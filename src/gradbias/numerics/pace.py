@@ -28,8 +28,8 @@ class Pace:
         """Seconds until all is done; None while that is unknown."""
         if len(self.looks) < LOOKS:
             return None
-        (first, _), (now, done) = self.looks[0], self.looks[-1]
-        elapsed = now - first
+        now, done = self.looks[-1]
+        elapsed = now - self.looks[0][0]
         if elapsed < TIMED:
             return None
         paces = [self._pace_since(now - elapsed / part) for part in (2, 4, 8)]

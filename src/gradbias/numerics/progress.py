@@ -106,7 +106,7 @@ class Progress:
             write()
 
 
-class Counter(Progress):
+class CountProgress(Progress):
     """Shows which of several things is being done, with no word on time: they are unequal.
 
     Args:
@@ -131,7 +131,7 @@ class Counter(Progress):
         if at_once:
             self.last_line = -PLAIN_EVERY
 
-    def __enter__(self) -> "Counter":
+    def __enter__(self) -> "CountProgress":
         return self
 
     def step(self, done: int, what: str) -> None:

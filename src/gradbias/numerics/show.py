@@ -1,12 +1,11 @@
 """Objects as the call that makes them, with values instead of types of arrays."""
 
 import inspect
-from typing import Any
 
 import numpy as np
 
 
-def as_call(value: Any) -> str:
+def as_call(value: object) -> str:
     """`Descent(lr=0.02, noise=Minibatch(batch_size=2))`: fields that are not at their defaults."""
     defaults = {
         name: parameter.default
@@ -20,7 +19,7 @@ def as_call(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(shown)})"
 
 
-def in_words(value: Any) -> str:
+def in_words(value: object) -> str:
     """A field: numbers as numbers, arrays by their shape, functions by their name."""
     shape = getattr(value, "shape", None)
     if isinstance(value, np.ndarray | np.generic | float) and not shape:
@@ -32,7 +31,7 @@ def in_words(value: Any) -> str:
     return repr(value)
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     """Is a field at its default? An array of one number is that number."""
     if value is default:
         return True

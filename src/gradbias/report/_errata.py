@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 from ..theorems import ERRORS, KINDS, Erratum, Evidence, Theorem, find
 
 # Of each kind: its name, and what stands in the place of evidence where there are no numbers.
@@ -64,7 +64,7 @@ def corrections(only: str = "*", key: int = 0) -> list[Correction]:
     """
     wrong = [(theorem, erratum) for theorem in find(only) for erratum in theorem.errata]
     found: list[Correction] = []
-    with Counter("errata", len(wrong)) as count:
+    with CountProgress("errata", len(wrong)) as count:
         for number, (theorem, erratum) in enumerate(wrong):
             count.step(number, theorem.id)
             found.append(_of(theorem, erratum, key))

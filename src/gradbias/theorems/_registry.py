@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable
 
 from ..numerics.names import suggestion
-from ..numerics.progress import Counter
+from ..numerics.progress import CountProgress
 from ._citation import own_entry
 from ._source import Source
 from ._theorem import Theorem
@@ -20,7 +20,7 @@ _own: dict[str, Theorem] = {}
 @functools.cache
 def _papers() -> dict[str, Theorem]:
     theorems: dict[str, Theorem] = {}
-    with Counter("reading theorems", len(PAPERS)) as count:
+    with CountProgress("reading theorems", len(PAPERS)) as count:
         for number, paper in enumerate(PAPERS):
             count.step(number, paper)
             for theorem in importlib.import_module(f".{paper}", __package__).THEOREMS:

@@ -97,7 +97,8 @@ def _numbers(monitor: "Monitor") -> str:
     if not monitor.history:
         return "<p>Nothing was measured.</p>"
     first, start = monitor.history[0]
-    last, now = monitor.history[-1][0], monitor.latest
+    last = monitor.history[-1][0]
+    now = monitor.latest
     rows = [("", f"step {first}", f"step {last}", "what it is")]
     for name, value in now.items():
         rows.append(

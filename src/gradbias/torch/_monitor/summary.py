@@ -18,7 +18,8 @@ def _table(monitor: "Monitor") -> str:
     if not monitor.history:
         return "gradbias: nothing was measured."
     first, start = monitor.history[0]
-    last, now = monitor.history[-1][0], monitor.latest
+    last = monitor.history[-1][0]
+    now = monitor.latest
     rows = [f"{'':<20}{f'step {first}':>14}{f'step {last}':>14}"]
     rows += [f"{n:<20}{start.get(n, math.nan):>14.4g}{v:>14.4g}" for n, v in now.items()]
     return "\n".join(rows)
