@@ -40,8 +40,9 @@ fuzz: .venv/installed-dev  ## random setups against NumPy and damaged stores, SE
 bench: .venv/installed-bench  ## time it against the same loops in PyTorch, write out/bench.json
 	$(SETTINGS) $(BIN)/python -m benchmarks --out out $(BENCH)
 
-docs: .venv/installed-docs  ## build the pages into docs/build, with the main figures
+docs: .venv/installed-docs  ## run the pages' code, then build them into docs/build, with the main figures
 	$(SETTINGS) $(BIN)/gradbias figures --out out/figures
+	$(SETTINGS) $(BIN)/python docs/outputs.py
 	$(SETTINGS) $(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/build
 
 readme: verify-all bench  ## verify-all and bench, then put their numbers and the pictures into README.md

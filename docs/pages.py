@@ -15,7 +15,7 @@ from latex2mathml.converter import convert
 import gradbias as gb
 
 ROOMS = {
-    "gradbias": "The face: what `import gradbias as gb` shows.",
+    "gradbias": "Top-level names: what `import gradbias as gb` gives.",
     "gradbias.problems": "What is fitted.",
     "gradbias.nets": "How parameters make a predictor.",
     "gradbias.init": "Where training starts.",
@@ -79,7 +79,7 @@ def gallery(made: Path, pictures: Path) -> str:
     left = "".join(f"- `gradbias figures {f.id}`: {f.title}\n" for f in missing)
     more = f"## Not drawn here\n\n{left}" if missing else ""
     return (
-        "# Gallery\n\nEvery figure is computed anew; what must be seen in it is checked by number. "
+        "# Gallery\n\nEvery figure is computed anew; what its caption claims is checked by number. "
         "`gradbias figures --all` makes all of them.\n\n"
         f'```{{raw}} html\n<div class="gallery">{"".join(tiles)}</div>\n```\n\n'
         + "\n".join(parts)
@@ -96,7 +96,7 @@ def _figure(figure, anchor: str, pictures: Path) -> str:
     return (
         f"({anchor})=\n## {figure.id}: {figure.title}\n\n"
         f"![{figure.title}](figures/{figure.id}.svg)\n\n{figure.caption}\n\n"
-        f"| what must be seen | measured | needs |\n|---|---|---|\n{rows}\n"
+        f"| checked | measured | needs |\n|---|---|---|\n{rows}\n"
         f'```\n{about["command"]}\n```\n\n```python\nmade = gb.figures.make("{figure.id}")\n'
         "print(made)\nmade.picture()   # a matplotlib Figure; made.data is what it shows\n```\n"
     )

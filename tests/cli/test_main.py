@@ -132,3 +132,46 @@ def test_a_reader_that_has_gone_is_no_error():
     done = in_a_process(f"_main.COMMANDS['say'] = {say}; sys.exit(_main.main(['say']))", writes)
     os.close(writes)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+OWN = """
+import numpy as np
+import gradbias as gb
+from theorems import toy
+
+mine = toy.theorem(id="mine.frozen", title="what data do not see")
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A file with a theorem of one's own, as docs/own-theorems.md has it."""
+    from gradbias.theorems import unregister
+
+    file = tmp_path / "my_theorem.py"
+    file.write_text(OWN)
+    yield str(file)
+    unregister("mine.frozen")
+    unregister("mine.other")
+
+
+def test_theorems_shows_those_of_a_file(own, capsys):
+    assert main(["theorems", own]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("mine.frozen  what data do not see")
+    assert "no weight decay: at most 0" in shown
+    with open(own, "a") as file:
+        file.write('other = toy.theorem(id="mine.other")\n')
+    assert main(["theorems", own]) == 0  # now there are two, and the first is known already
+    assert "mine.other" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [(["theorems", "rank1.thm1"], "theorems, "), (["figures", "--list"], "figures, "),
+     (["verify", "rank1.nothing"], "verify, ")],
+)  # fmt: skip
+def test_commands_say_at_once_what_they_do(words, label, capsys):
+    """Reading all theorems takes seconds, in which nothing else could be seen."""
+    main(words)
+    assert capsys.readouterr().err.startswith(label)

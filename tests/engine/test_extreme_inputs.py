@@ -619,6 +619,6 @@ def test_a_user_who_hunts_nans():
 
 
 def test_a_process_without_stderr(monkeypatch):
-    monkeypatch.setattr("gradbias._engine.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("gradbias.numerics.progress.PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", None)
     assert simulated().status == "reached steps"

@@ -92,7 +92,43 @@ def test_own_code_is_not_stored(tmp_path):
     back = gb.load(tmp_path / "run.nc")
     assert back.setup is None
     np.testing.assert_array_equal(back.final["w"], made.final["w"])
-    assert "file" in str(back)
+    assert str(back).startswith("Run loaded from a file. run.setup is None: the file does not hold")
+    assert "of which its net is made" in str(back)
+    back.save(tmp_path / "again.nc")
+    assert str(gb.load(tmp_path / "again.nc")).splitlines()[0] == str(back).splitlines()[0]
+
+
+def size(problem, net, params):
+    return sum(jnp.sum(leaf**2) for leaf in params.values())
+
+
+def test_a_run_with_own_observables_keeps_its_setup(tmp_path):
+    """As a check's run, which records what theorems need."""
+    problem, net, params = case("rank one")
+    record = {"loss": gb.observe.loss, "size": size}
+    made = gb.simulate(
+        gb.Setup(problem, net, params, gb.Descent(0.01), gb.Until(steps=5), record, key=4)
+    )
+    made.save(tmp_path / "run.nc")
+    back = gb.load(tmp_path / "run.nc")
+    assert list(back.setup.record) == ["loss"]
+    assert back.setup.key == 4
+    assert "run.setup.record lacks size" in str(back)
+    np.testing.assert_array_equal(back.data["size"], made.data["size"])
+    np.testing.assert_array_equal(gb.simulate(back.setup).theta, made.theta)
+
+
+def test_the_run_of_a_check_keeps_its_setup(tmp_path):
+    problem = gb.problems.gaussian(n=3, d=4, k=2, key=1, loss="half_mean")
+    net = gb.TwoLayer(4, 2, 5)
+    start = gb.init.orthogonal(net, 0.1, key=0)
+    setup = gb.Setup(problem, net, start, gb.Descent(0.02), gb.Until(steps=20))
+    study = gb.check(setup, "spectral.gd")
+    study.run.save(tmp_path / "run.nc")
+    back = gb.load(tmp_path / "run.nc")
+    assert back.setup is not None
+    assert repr(back.setup.dynamics) == repr(setup.dynamics)
+    np.testing.assert_array_equal(back.setup.params["W1"], start["W1"])
 
 
 def test_files_that_are_not_runs(tmp_path):

@@ -226,3 +226,20 @@ def test_replace_keeps_what_was_given():
     assert float(second.dynamics.lr) == 0.2
     flow = made().replace(dynamics=gb.Flow())
     assert flow.until.time == 1e4
+
+
+def test_numpy_in_an_own_net_is_answered_with_jax_numpy():
+    problem = gb.problems.gaussian(n=3, d=4, key=0)
+    start = {"a": np.ones(4), "b": np.ones(4)}
+    nets = [
+        gb.nets.linear(lambda p: np.tanh(p["a"])),
+        gb.nets.general(lambda p, X: np.dot(X, p["a"])),
+        gb.nets.linear(lambda p: p["a"] * float(p["b"][0])),
+        gb.nets.linear(lambda p: p["a"] if p["b"][0] > 0 else p["b"]),
+    ]
+    for net in nets:
+        with pytest.raises(ValueError, match=r"use jax.numpy \(import jax.numpy as jnp\)"):
+            gb.Setup(problem, net, start, gb.Descent(0.1))
+    missing = gb.nets.linear(lambda p: p["c"])
+    with pytest.raises(ValueError, match=r"asks for 'c', which params does not have: .*'a', 'b'"):
+        gb.Setup(problem, missing, start, gb.Descent(0.1))

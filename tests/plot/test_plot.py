@@ -54,6 +54,17 @@ def test_given_axes_open_no_window():
     assert plt.get_fignums() == []
 
 
+def test_a_refusal_leaves_no_empty_figure():
+    import matplotlib.pyplot as plt
+
+    for draw in (plot.limit, plot.charges, plot.singular_values, plot.plane):
+        with pytest.raises(ValueError):
+            draw(run(loss=LOSS))
+    with pytest.raises(ValueError):
+        plot.loss(run(other=LOSS))
+    assert plt.get_fignums() == []
+
+
 def test_labels_make_a_legend():
     assert plot.loss(run(loss=LOSS), label="GD").get_legend() is not None
     assert plot.loss(run(loss=LOSS), ax=Figure().subplots()).get_legend() is None

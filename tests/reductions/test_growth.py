@@ -8,9 +8,9 @@ import pytest
 import gradbias as gb
 from gradbias._engine.error_growth import EXACT
 from gradbias._engine.prepare import start_of
-from gradbias._engine.progress import Progress
 from gradbias._engine.simulate import run_members
 from gradbias.numerics.linalg import spectral_bound as norm
+from gradbias.numerics.progress import Progress
 from gradbias.reductions import largest_between, reduce
 from gradbias.reductions._growth_bound import Growth
 

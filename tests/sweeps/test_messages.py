@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import gradbias as gb
-from gradbias._sweeps import progress
 from gradbias._sweeps.grid import Grid
-from gradbias._sweeps.progress import SweepProgress, duration
+from gradbias._sweeps.progress import SweepProgress
 from gradbias._sweeps.results import Outline, check_names, warn_if_large
+from gradbias.numerics import progress
 
 PROBLEM = gb.problems.gaussian(n=6, d=4, key=1, loss="half_mean")
 NET = gb.TwoLayer(4, 1, 3)
@@ -102,8 +102,3 @@ def test_short_or_silenced_sweeps_are_not(monkeypatch, show, rate):
         clock[0] = float(second)
         bar.part(1.0).update(rate * second, "")
     assert stream.getvalue() == ""
-
-
-def test_durations():
-    said = [duration(s) for s in (42, 150, 8000, 400_000)]
-    assert said == ["42 s", "2.5 min", "2.2 h", "4.6 days"]

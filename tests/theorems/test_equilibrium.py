@@ -83,21 +83,21 @@ def test_seams_of_different_widths():
 
 
 def test_near_misses_say_why():
-    assert "not true that there is no momentum" in last("prop5.1", sgd(momentum=0.5))
+    assert "needs: there is no momentum" in last("prop5.1", sgd(momentum=0.5))
     whole = sgd(noise=gb.Minibatch(7))
-    assert "not true that the noise is that of minibatches" in last("prop5.1", whole)
-    assert "not true that there is no weight decay" in last("lemmaB.2", sgd())
+    assert "needs: the noise is that of minibatches" in last("prop5.1", whole)
+    assert "needs: there is no weight decay" in last("lemmaB.2", sgd())
     fresh = gb.Population(np.eye(5), np.ones((3, 5)), np.eye(3))
-    assert "not true that the run is long" in last("eq14", sgd(decay=0.0, problem=fresh))
+    assert "needs: the run is long" in last("eq14", sgd(decay=0.0, problem=fresh))
     # Without label noise there is no equilibrium to go to.
     silent = gb.Population(np.eye(5), np.ones((3, 5)), np.zeros((3, 3)))
-    assert "not true that" in last("eq14", sgd(decay=0.0, problem=silent))
+    assert "needs: " in last("eq14", sgd(decay=0.0, problem=silent))
     dead = sgd().replace(params={"W1": np.zeros((5, 4)), "W2": np.zeros((4, 3))})
-    assert "not true that every unit is pulled both ways" in last("thm4.3.2", dead)
+    assert "needs: every unit is pulled both ways" in last("thm4.3.2", dead)
     flat = sgd(problem=fresh).replace(net=gb.Deep([5, 3]), params={"W1": np.ones((5, 3))})
-    assert "not true that there is a hidden layer" in last("thmE.1", flat)
+    assert "needs: there is a hidden layer" in last("thmE.1", flat)
     printed = BY_ID["equilibrium.thm5.2"].controls[0].setup(3)
-    assert "not true that the start is at equilibrium" in last("thm5.2", printed)
+    assert "needs: the start is at equilibrium" in last("thm5.2", printed)
 
 
 @pytest.mark.slow

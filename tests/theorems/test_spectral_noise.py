@@ -217,7 +217,7 @@ def test_near_misses_say_what_is_missing():
     setup = _instances_noise.training(1)
     told = gb.predict(setup, "spectral.noise.*")
     assert told["spectral.noise.slow"].value["W2"] > 0
-    assert "not true that noise outweighs the gradient" in told.why_not("spectral.noise.collapse")
+    assert "needs: noise outweighs the gradient" in told.why_not("spectral.noise.collapse")
     few = setup.replace(dynamics=gb.Descent(0.02, gb.LabelNoise(0.5, 1)))
     assert "the noise is on all labels" in gb.predict(few, "spectral.noise.*").why_not(
         "spectral.noise.slow"

@@ -48,13 +48,13 @@ def test_a_finite_step_is_expected_honestly(known):
 
 def test_a_flow_that_stops_on_the_way_is_refused(known):
     told = gb.predict(_instances.tanh_flow(0, time=0.3), only="zeroloss.eq9")
-    assert "not true that the run ends on the manifold" in told.why_not("zeroloss.eq9")
+    assert "needs: the run ends on the manifold" in told.why_not("zeroloss.eq9")
 
 
 def test_minibatches_are_no_label_noise(known):
     setup = _steps.noisy(3, dynamics=gb.Descent(0.008, gb.Minibatch(1)))
     words = gb.predict(setup, only="zeroloss.*").why_not("zeroloss.slide")
-    assert words.endswith("not true that the noise is on the labels (1, needs ≤ 0.5)")
+    assert words.endswith("needs: the noise is on the labels (1, needs ≤ 0.5)")
 
 
 def test_a_zero_in_the_start_is_a_near_miss(known):

@@ -147,7 +147,7 @@ def test_names_files_and_page(tmp_path):
     train(model, optimizer, batch, 20)
     assert [step for step, _ in seen] == [5, 10, 15, 20] == [step for step, _ in monitor.history]
     plain = [name.removeprefix("gradbias/") for name in seen[-1][1]]
-    assert plain[: len(HEADLINE)] == list(HEADLINE) and len(HEADLINE) <= 12
+    assert plain[: len(HEADLINE)] == list(HEADLINE) and len(HEADLINE) <= 13
     values = monitor.latest
     assert all(math.isfinite(v) for v in values.values()), values
     assert values["imbalance_max"] >= values["imbalance_median"] >= 1

@@ -7,11 +7,14 @@ import numpy as np
 
 from ..dynamics import State
 from ..dynamics.protocol import FLOOR, RUNNING, STIFF
+from ..numerics.progress import Ends
 from .compiled_loop import Trail
 from .stacking import pick
 
 if TYPE_CHECKING:
     from .host_loop import MemberStack
+
+TELLING = 0.25  # of the way that a gap falls, before its pace says when the run ends
 
 
 class GapWatch:
@@ -63,8 +66,8 @@ class GapWatch:
                                 code=np.full_like(states.code, FLOOR))  # fmt: skip
         return jax.tree.map(lambda new, old: _chosen(floor, new, old), there, states)
 
-    def how_far(self, states: State) -> tuple[float, str]:
-        """The fraction done, by the clock or by the gap, and a note."""
+    def how_far(self, states: State) -> tuple[float, str, Ends]:
+        """The fraction done, a note, and what its pace says about the end."""
         goal = self.ends.goal
         first = self.first_gaps
         fractions = np.where(self.unlimited, 0.0, states.clock / self.ends.limit)
@@ -72,17 +75,24 @@ class GapWatch:
             (not self.unknown) & (goal > 0) & (self.gaps > 0) & (self.gaps < first) & (goal < first)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            by_gap = np.log(first / self.gaps) / np.log(first / goal)
-        fractions = np.maximum(fractions, np.where(falls, by_gap, 0.0))
-        fractions = np.where(
-            np.isin(states.code, [RUNNING, STIFF]), np.minimum(fractions, 1.0), 1.0
-        )
+            by_gap = np.where(falls, np.log(first / self.gaps) / np.log(first / goal), 0.0)
+        running = np.isin(states.code, [RUNNING, STIFF])
+        # A gap that does not fall yet may still do so at any time, and at first falls at any pace.
+        asked = running & (goal > -np.inf)
+        sooner = (asked & (by_gap < fractions))[: self.wanted].any()
+        unsure = (asked & (by_gap >= fractions) & (by_gap < TELLING))[: self.wanted].any()
+        fractions = np.where(running, np.minimum(np.maximum(fractions, by_gap), 1.0), 1.0)
         unit = "step" if self.counts else "time"
         slowest = int(np.argmin(fractions))
         clock = float(states.clock[slowest])
         gap = self.gaps[slowest]
         seen = f", gap {gap:.2e}" if np.isfinite(gap) else ""
-        return float(fractions[: self.wanted].mean()), f"{unit} {clock:g}{seen}"
+        done = float(fractions[: self.wanted].mean())
+        return (
+            done,
+            f"{unit} {clock:g}{seen}",
+            "unknown" if unsure else "at most" if sooner else "about",
+        )
 
 
 def _chosen(members: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

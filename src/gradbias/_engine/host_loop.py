@@ -10,13 +10,13 @@ import numpy as np
 from ..dynamics import Dynamics, State, Stepper, System
 from ..dynamics.protocol import DIVERGED, RUNNING, SPENT, STATIONARY, STIFF
 from ..numerics.precision import to_numpy
+from ..numerics.progress import Progress
 from ..numerics.types import PyTree
 from . import single_kernel
 from .call_plan import Plan, plan_call, plan_end, segments_that_fit
 from .compiled_loop import LoopOptions, Trail, begin, run_call
 from .error_growth import ErrorGrowth
 from .gap_watch import GapWatch
-from .progress import Progress
 from .recorder import Recorder
 from .saves import Saves
 from .setup import Setup

@@ -5,6 +5,7 @@ import functools
 import importlib.metadata
 import json
 import os
+import re
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import xarray as xr
 
 from .. import __version__
 from ..numerics.pytrees import named_leaves
+from ..numerics.show import in_words
 from ..numerics.types import PyTree
 from ..problems import QuadraticProblem
 from .serialise import NotPlain, encode
@@ -24,6 +26,7 @@ CONVENTION = (
     "gradient-flow time, for descent the sum of the learning rates; rows after a stop are NaN, "
     "for a converged flow the final state; weight_decay g means the objective L + g |params|^2"
 )
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # in Python's own words for an object
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,7 +35,8 @@ class Run:
 
     Attributes:
         setup: what was run; None if it was loaded from a file and uses code of its own (an own
-            net, loss, schedule or observable), which files do not hold.
+            net, loss or schedule), which files do not hold. Of own observables its record lacks
+            those alone.
         data: the observables, by name, over `step` or `time`.
         final: the parameters at the end.
         theta: the predictor at the end; None for non-linear nets.
@@ -40,6 +44,8 @@ class Run:
         stats: reduction and its certificate, compilations, seconds.
         end: the observables where it stopped, which need not be a save; None if it was loaded
             from a file.
+        not_stored: of a run from a file: what of its setup the file could not hold, and what
+            follows from that; empty if nothing is missing.
     """
 
     setup: Setup | None
@@ -49,6 +55,7 @@ class Run:
     status: Status
     stats: dict[str, Any]
     end: dict[str, Any] | None = None
+    not_stored: str = ""
 
     @classmethod
     def of(
@@ -80,11 +87,13 @@ class Run:
             f"  {self.status} ({self.status.axis} {self.status.where}): {self.status.sentence}",
         ]
         lines += [f"  {line}" for line in (self._loss_line(), self._distance_line()) if line]
+        if self.setup is not None and self.not_stored:
+            lines.append(f"  {self.not_stored}")
         how = self.stats.get("reduction", "none")
         reduced = (
             f"computed in full ({self.stats.get('reason')})"
             if how == "none"
-            else f"reduced from {how}, certificate {self.stats['certificate']:.0e}"
+            else f"reduced exactly from {how}, error bound {self.stats['certificate']:.0e}"
         )
         lines.append(
             f"  {reduced}; {self.stats['compilations']} compilations, {self.stats['seconds']:.2f} s"
@@ -95,8 +104,8 @@ class Run:
 
     def _title(self) -> str:
         if self.setup is None:
-            return "Run, loaded from a file, of code that the file does not hold"
-        return f"{self.setup.net!r}, {describe_dynamics(self.setup)}"
+            return f"Run loaded from a file. {self.not_stored}"
+        return f"{self.setup.net!r}, {self.setup.dynamics!r}"
 
     def _loss_line(self) -> str:
         if "loss" not in self.data or self.data["loss"].ndim != 1:
@@ -115,23 +124,6 @@ class Run:
             f"distance to the min-norm solution {distance:.6g}, whose norm is "
             f"{np.linalg.norm(problem.min_norm):.6g}"
         )
-
-
-def describe_dynamics(setup: Setup) -> str:
-    """The dynamics in a few words: `Descent(lr=0.02)`."""
-    dynamics = setup.dynamics
-    shown = []
-    for name in (field.name for field in dataclasses.fields(dynamics)):
-        value = getattr(dynamics, name)
-        if value is None or (isinstance(value, np.ndarray) and value == 0):
-            continue
-        if isinstance(value, str) and value == "auto":
-            continue
-        number = isinstance(value, np.ndarray) and value.ndim == 0
-        words = f"{float(value):g}" if number else getattr(value, "__name__", type(value).__name__)
-        words = repr(value) if isinstance(value, str) else words
-        shown.append(f"{name}={words}")
-    return f"{type(dynamics).__name__}({', '.join(shown)})"
 
 
 @functools.cache
@@ -153,7 +145,7 @@ def dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
         for name, (dims, array) in variables_of(setup, measured).items()
     }
     attrs = {
-        "configuration": json.dumps(_configuration(setup)),
+        "configuration": json.dumps(configuration(setup)),
         "convention": json.dumps(CONVENTION),
         "versions": json.dumps(versions()),
         "seed": json.dumps(setup.key),
@@ -196,14 +188,16 @@ def _dims(name: str, dims: tuple[str, ...] | None, array: np.ndarray) -> tuple[s
     return dims
 
 
-def _configuration(setup: Setup) -> dict[str, Any]:
+def configuration(setup: Setup) -> dict[str, Any]:
     """What was run, in words and numbers; arrays by their shape."""
 
     def shown(value: object) -> object:
         try:
             return encode(value, arrays=None)
         except NotPlain:
-            return repr(value)
+            if isinstance(value, dict):
+                return {name: shown(item) for name, item in value.items()}
+            return ADDRESS.sub("", in_words(value))
 
     parts = ("problem", "net", "dynamics", "until", "record", "key")
     return {name: shown(getattr(setup, name)) for name in parts}

@@ -14,6 +14,7 @@ from ..numerics.files import write_atomically
 from ..numerics.pytrees import named_leaves
 from .run import Run
 from .serialise import NotPlain, decode, encode
+from .setup import Setup
 from .status import Ending, Status
 
 ENGINE = "h5netcdf"
@@ -31,6 +32,7 @@ def write(run: Run, path: str | os.PathLike[str]) -> None:
 
 def _content(run: Run) -> memoryview:
     arrays: list[np.ndarray] = []
+    setup, not_stored = _storable(run)
     about = {
         "format": FORMAT,
         "ending": run.status.ending.name,
@@ -39,12 +41,43 @@ def _content(run: Run) -> memoryview:
         "asked": run.status.asked,
         "reason": run.status.reason,
         "stats": run.stats,
-        "setup": _plainly(run.setup, None, arrays),
+        "setup": encode(setup, arrays),
+        "not_stored": not_stored,
         "final": _plainly(run.final, dict(named_leaves(run.final)), arrays),
         "theta": encode(run.theta, arrays),
     }
     groups = {"/": run.data, "/about": _packed(arrays, {"about": json.dumps(about)})}
     return xr.DataTree.from_dict(groups).to_netcdf(engine=ENGINE)
+
+
+def _storable(run: Run) -> tuple[Setup | None, str]:
+    """The setup as far as a file can hold it, and a sentence on what it cannot hold."""
+    setup = run.setup
+    if setup is None or _is_plain(setup):
+        return setup, run.not_stored
+    parts = ("problem", "net", "params", "dynamics", "until")
+    own = [name for name in parts if not _is_plain(getattr(setup, name))]
+    if own:
+        words = " and ".join(f"its {name}" for name in own)
+        return None, (
+            f"run.setup is None: the file does not hold your own code, of which {words} "
+            f"{'is' if len(own) == 1 else 'are'} made; data and final parameters are complete."
+        )
+    record = {name: f for name, f in setup.record.items() if _is_plain(f)}
+    lacks = [name for name in setup.record if name not in record]
+    kept = setup.replace(record=record or None)
+    return kept, (
+        f"run.setup.record lacks {', '.join(lacks)}: the file does not hold the code of these "
+        "observables; their values are in run.data."
+    )
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        encode(value, [])
+    except NotPlain:
+        return False
+    return True
 
 
 def _plainly(value: object, otherwise: object, arrays: list[np.ndarray]) -> object:
@@ -79,7 +112,8 @@ def _run(data: xr.Dataset, stored: xr.Dataset) -> Run:
     setup, final, theta = (decode(about[name], arrays) for name in ("setup", "final", "theta"))
     told = about["at"], about["axis"], about["asked"], about.get("reason", "")
     status = Status(Ending[about["ending"]], *told)
-    return Run(setup, data, final, theta, status, about["stats"])
+    said = about.get("not_stored", "")
+    return Run(setup, data, final, theta, status, about["stats"], not_stored=said)
 
 
 def _packed(arrays: list[np.ndarray], attrs: dict[str, Any]) -> xr.Dataset:

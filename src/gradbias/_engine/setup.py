@@ -17,9 +17,11 @@ from ..numerics import checks
 from ..numerics.constants import ReadOnlyDict, constant, refuse_assignment, sealed
 from ..numerics.precision import host, warn_of_float32
 from ..numerics.program_keys import Remembers
+from ..numerics.show import in_words
 from ..numerics.types import PyTree
 from ..observe import Running
 from ..problems import Problem, Samples
+from .setup_text import setup_rows, table_of
 
 SAVES = 200
 MOST_STEPS = 10**15  # beyond it, a clock would lose count
@@ -29,7 +31,9 @@ DEFAULT_GAP = 1e-12
 LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
 
 
-@dataclasses.dataclass(init=False, unsafe_hash=True)  # it cannot change: see __setattr__
+@dataclasses.dataclass(
+    init=False, unsafe_hash=True, repr=False
+)  # it cannot change: see __setattr__
 class Until:
     """When a run stops: at whichever of the named limits comes first.
 
@@ -66,6 +70,11 @@ class Until:
         if gap is not None:
             named["gap"] = checks.number("until.gap", gap, at_least=0)
         vars(self).update(named)
+
+    def __repr__(self) -> str:
+        named = {name: value for name, value in vars(self).items() if value is not None}
+        limits = ", ".join(f"{n}={in_words(v)}" for n, v in named.items() if n != "check_every")
+        return f"Until({limits})"
 
     def __setattr__(self, name: str, value: object) -> None:
         refuse_assignment(self, name, "make a new one, and setup.replace(until=gb.Until(…))")
@@ -193,10 +202,12 @@ class Setup(Remembers):
         vars(self).update(state, start=_leaves(state["params"]))
 
     def __repr__(self) -> str:
-        return (
-            f"Setup({self.problem!r}, {self.net!r}, {self.dynamics!r}, {self.until!r}, "
-            f"record={list(self.record)}, key={self.key})"
-        )
+        rows = setup_rows(self)
+        wide = max(map(len, rows))
+        return "\n".join(["Setup", *(f"  {name:<{wide}}  {words}" for name, words in rows.items())])
+
+    def _repr_html_(self) -> str:
+        return table_of(setup_rows(self))
 
 
 def _expect(name: str, value: object, kind: type, example: str) -> None:
@@ -344,6 +355,14 @@ def _traced_shape(net: LinearNet, params: PyTree) -> tuple[int, ...]:
     return warn_of_float32(f"net {net!r}", net.predictor, params).shape
 
 
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
+
+
+def _names(params: PyTree) -> str:
+    return f"there are {sorted(params)}" if isinstance(params, Mapping) else "it is no dict"
+
+
 @host
 def _check_fit(problem: Problem, net: Net, params: PyTree) -> None:
     """Does the net take the problem's inputs and give its outputs? Traces, compiles nothing."""
@@ -358,7 +377,16 @@ def _check_fit(problem: Problem, net: Net, params: PyTree) -> None:
             X = jax.ShapeDtypeStruct((3, d), np.float64)
             got = warn_of_float32(f"net {net!r}", net, params, X).shape
             need = [(3, k), (3,)] if k == 1 else [(3, k)]
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+        raise ValueError(
+            f"net: {net!r} leaves jax: use jax.numpy (import jax.numpy as jnp) in the place of "
+            f"numpy and of float(…) or if … on parameters and inputs. {_first_line(error)}"
+        ) from error
+    except KeyError as error:
+        raise ValueError(
+            f"net: {net!r} asks for {error}, which params does not have: {_names(params)}"
+        ) from error
+    except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             f"net: {net!r} does not fit a problem of {d} inputs and {k} outputs: {error}"
         ) from error

@@ -12,12 +12,12 @@ from ..nets.base import as_matrix
 from ..numerics.compilations import count_compilations, make_room
 from ..numerics.linalg import one_blas_thread
 from ..numerics.precision import host, to_numpy
+from ..numerics.progress import Progress
 from ..numerics.types import PyTree
 from .end_state import statuses
 from .error_growth import EXACT
 from .host_loop import MemberStack, Prepared, Stop, drive
 from .prepare import start_in_full, start_of
-from .progress import Progress
 from .recorder import Recorder, lifted
 from .run import Run
 from .setup import Setup

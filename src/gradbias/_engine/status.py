@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import html
 
 
 class Ending(enum.IntEnum):
@@ -71,7 +72,7 @@ MISSED = (
 )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Status:
     """How and where a run ended.
 
@@ -105,6 +106,13 @@ class Status:
     def where(self) -> str:
         """The step or time, readable."""
         return str(int(self.at)) if self.axis == "step" else f"{self.at:g}"
+
+    def __repr__(self) -> str:
+        return f"{self.ending.words} at {self.axis} {self.where}. {self.sentence}"
+
+    def _repr_html_(self) -> str:
+        head = f"{self.ending.words} at {self.axis} {self.where}"
+        return f"<p><b>{html.escape(head)}</b>. {html.escape(self.sentence)}</p>"
 
     def __str__(self) -> str:
         if self.ending is Ending.DIVERGED:

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from ..numerics.fingerprint import imported_parts
+from ..numerics.pace import TIMED
 from ..numerics.program_keys import code_in
 from . import worker
 from .chunking import Chunk
@@ -18,7 +19,7 @@ from .job import Estimate, Finished, Job, perform
 from .members import Members
 from .pickling import Packed, pack
 from .process_pool import own_pool
-from .progress import TIMED, SweepProgress
+from .progress import SweepProgress
 from .results import ChunkResult
 
 WAITING_BYTES = 2**28  # of jobs that were handed to an executor and are not done

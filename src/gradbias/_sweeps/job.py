@@ -4,11 +4,11 @@ import time
 from typing import NamedTuple
 
 from .._engine.host_loop import Prepared
-from .._engine.progress import Progress
 from .._engine.simulate import DifferingLeaves, in_full_where_needed, run_members
 from ..numerics.fingerprint import changed_parts
 from ..numerics.precision import in_float64
 from ..numerics.program_keys import keyed_by
+from ..numerics.progress import Ends, Progress
 from . import worker
 from .environment import Environment
 from .results import ChunkResult, chunk_result_of
@@ -74,7 +74,7 @@ class Watcher(Progress):
         self.first: tuple[float, float] | None = None
         self.seconds = 0.0
 
-    def update(self, fraction: float, note: str) -> None:
+    def update(self, fraction: float, note: str, ends: Ends = "about") -> None:
         """Called after every compiled call."""
         if self.sweep in worker.stopped:
             raise Stopped

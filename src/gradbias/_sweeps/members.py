@@ -19,7 +19,7 @@ from ..numerics.program_keys import code_in
 from .fingerprint_table import FingerprintTable
 from .grid import Grid
 from .interning import interned
-from .predictions import Predicted
+from .predictions import Questions
 from .setup_lines import Reader
 
 KEPT_BYTES = 2**29  # of members that wait for their turn; those beyond are built twice
@@ -40,14 +40,13 @@ class Members:
         grid: the points.
         record: what to save; None for what each setup says.
         stored: is their content to be kept with the results?
-        predict: what theorems say of a member; None asks none.
+        questions: what theorems are asked of each member; None asks none.
 
     Attributes:
         table: the content of every member; of those that wait in memory, without a store, only
             what is not their own.
         saves: where each member saves, and the gradient-flow times of that.
         axis: "step" or "time".
-        predicted: what the theorems say of each member.
     """
 
     def __init__(
@@ -56,14 +55,13 @@ class Members:
         grid: Grid,
         record: Mapping[str, Any] | Sequence[Any] | None,
         stored: bool,
-        predict: Callable[[Setup], Predicted] | None = None,
+        questions: Questions | None = None,
     ):
         self.build = build
         self.grid = grid
         self.record = record
         self.stored = stored
-        self.predict = predict
-        self.predicted: list[Predicted] = []
+        self.questions = questions
         self.reader = Reader()
         self.table = FingerprintTable()
         self.kept: dict[int, Prepared] = {}
@@ -96,8 +94,9 @@ class Members:
                 if not self._keep(member, start) or self.stored:
                     lines |= self.reader.read_own(setup)
                 self.table.add(lines)
-            if self.predict is not None:
-                self.predicted += [self.predict(setup) for setup, _ in read]
+            if self.questions is not None:
+                for setup, _ in read:
+                    self.questions.ask(setup)
             yield from enumerate(starts, first)
             first += len(setups)
         self._check_code()
@@ -186,7 +185,13 @@ class Members:
         setup = self.build(**point)
         if not isinstance(setup, Setup):
             raise ValueError(f"build must return a gb.Setup, got {type(setup).__name__} at {point}")
-        return setup if self.record is None else setup.replace(record=self.record)
+        setup = setup if self.record is None else setup.replace(record=self.record)
+        return setup if self.questions is None else self.questions.recording(setup)
+
+    @property
+    def first(self) -> Setup:
+        """The first member, once they are read."""
+        return self.code[0]
 
     def _check_alike(self, setup: Setup, member: int) -> None:
         """One Dataset needs one time axis and one set of variables."""

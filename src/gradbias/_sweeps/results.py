@@ -11,10 +11,10 @@ import xarray as xr
 
 from .._engine.host_loop import Prepared
 from .._engine.measurement import trace_measurement
-from .._engine.run import CONVENTION, variables_of, versions
+from .._engine.run import CONVENTION, configuration, variables_of, versions
+from .._engine.setup import Setup
 from .._engine.simulate import FinishedMembers
 from .._engine.status import Ending
-from ..nets import Net
 from .grid import Grid
 
 LARGE_BYTES = 2**31  # results that get a warning before they are collected in memory
@@ -175,11 +175,12 @@ def status_and_end(grid: Grid, status: np.ndarray, stopped: np.ndarray) -> dict[
     }
 
 
-def skeleton_of(grid: Grid, coords: dict[str, Any], net: Net | None) -> xr.Dataset:
-    """A Dataset without variables: axes and attributes."""
+def skeleton_of(grid: Grid, coords: dict[str, Any], first: Setup) -> xr.Dataset:
+    """A Dataset without variables: axes and attributes, with the configuration of one member."""
     attrs = {
+        "configuration": json.dumps({**configuration(first), "over": grid.axes}),
         "convention": json.dumps(CONVENTION),
         "versions": json.dumps(versions()),
-        "net": repr(net),
+        "net": repr(first.net),
     }
     return xr.Dataset({}, {**grid.axes, **coords}, attrs)

@@ -1,6 +1,5 @@
 """Grids of setups → one Dataset: resumable, on any executor."""
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -16,7 +15,7 @@ from .chunking import Chunk, chunks_of
 from .executors import ChunkResults, JobError, LostWorker, check_executor, compute
 from .grid import Grid
 from .members import Members
-from .predictions import before_the_run, predicted_values, predicted_variables
+from .predictions import Questions
 from .progress import SweepProgress
 from .results import ChunkResult, Results, check_names, skeleton_of, warn_if_large
 from .store import Store, refuse_unseen
@@ -56,25 +55,26 @@ def sweep(
             silences the estimate that is printed before anything longer than 30 s.
         chunk: members that run together; by default as many as memory and a loss of about 20 s in
             a crash allow. Another number changes results by rounding only.
-        predict: a pattern of theorem ids, such as "rank1.thm1"; then `x_predicted` stands beside
-            the measured quantities, NaN where the theorem does not apply, and `applies` says
-            where it does.
+        predict: a pattern of theorem ids, such as "rank1.thm1"; then the Dataset has for each
+            quantity x that they predict `x_predicted`, `x_measured`, the relative `x_error` and
+            `x_verdict` as in `gb.check` (NaN and "not applicable" where a theorem does not
+            apply), and `applies`. What they need is recorded, too, where that is little and there
+            is no store; with a store, record `gb.observe.params` and what they need yourself.
 
     Returns:
         A Dataset with the axes of `over` and `step` or `time`: every observable `x`, its value
         `x_end` where the member stopped, `status` (see its flag_meanings) and `stopped_at`. With
         a store, values are read from its `sweep.nc` when they are used.
     """
-    theorems = [] if predict is None else before_the_run(predict)
     grid = Grid.of(over)
+    asked = None if predict is None else Questions(predict, grid, extend=store is None)
     check_executor(executor)
     chunk = None if chunk is None else checks.integer("chunk", chunk, at_least=1)
-    ask = functools.partial(predicted_values, theorems=theorems) if theorems else None
-    roster = Members(build, grid, record, store is not None, ask)
+    roster = Members(build, grid, record, store is not None, asked)
     chunks = chunks_of(roster, chunk)
     check_names(grid, [(c.members[0], c.group.outline) for c in chunks])
     roster.warn_of_equal_keys()
-    skeleton = skeleton_of(grid, roster.coordinates(), roster.net)
+    skeleton = skeleton_of(grid, roster.coordinates(), roster.first)
     label = f"sweep of {grid.size}"
     if store is None:
         warn_if_large(grid, chunks[0].group.outline, roster.rows)
@@ -89,9 +89,7 @@ def sweep(
             _run(place, missing, executor, roster, label, progress)
 
         data = assembled(place, grid, skeleton, roster.axis, compute_into_store)
-    if theorems:
-        data = data.assign(predicted_variables(roster.predicted, grid, theorems, data))
-    return data
+    return data if asked is None else asked.answers(data, progress)
 
 
 class _Memory:

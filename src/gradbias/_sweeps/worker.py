@@ -13,6 +13,8 @@ import threading
 import traceback
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from ..numerics.progress import silence
+
 if TYPE_CHECKING:
     from .job import Estimate, Finished
 
@@ -83,6 +85,7 @@ def environment_of_a_worker(threads: int) -> dict[str, str]:
 def serve() -> None:
     """What a process of our own pool does: tasks come from its input, results go to its output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and ends us
+    silence()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     # Tasks have no input, and what they print goes where errors go.

@@ -25,7 +25,7 @@ class Table:
         return []
 
     def __str__(self) -> str:
-        notes = [line for note in self.notes() for line in _wrap(note, WIDTH)]
+        notes = [line for note in self.notes() for line in wrapped(note, WIDTH)]
         return "\n".join([*lines_of(self.columns, self.rows()), *notes])
 
     __repr__ = __str__
@@ -71,15 +71,22 @@ def lines_of(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]
         head = "  ".join(
             cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)
         )
-        parts = _wrap(row[-1], last) or [""]
+        parts = wrapped(row[-1], last) or [""]
         lines += [f"{head}  {parts[0]}".rstrip(), *(" " * left + part for part in parts[1:])]
     return lines
 
 
-def _wrap(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most this width, the later ones two characters further in."""
     import textwrap
 
-    return textwrap.wrap(text, width, break_long_words=False, subsequent_indent="  ")
+    return textwrap.wrap(
+        text,
+        width,
+        break_long_words=False,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+    )
 
 
 def number(value: float) -> str:
@@ -96,4 +103,5 @@ def brief(value: "npt.ArrayLike") -> str:
     array = np.asarray(value)
     if array.ndim == 0:
         return number(float(array))
-    return f"{'×'.join(map(str, array.shape))}, norm {number(float(np.linalg.norm(array)))}"
+    shape = "×".join(map(str, array.shape)) if array.ndim > 1 else f"{array.size} values"
+    return f"{shape}, norm {number(float(np.linalg.norm(array)))}"

@@ -17,6 +17,7 @@ from ..numerics.precision import host, to_numpy
 from ..numerics.types import PyTree
 from ..problems import QuadraticProblem
 from ..theorems._shared_hypotheses import noise_vanishes
+from .runs import NotRecorded
 
 LARGEST = 1000  # fitted numbers (rank × outputs) up to which the kernel is looked at
 ROUNDING = 1e-13  # of the predictor: a misfit below it cannot be made smaller
@@ -47,7 +48,7 @@ def carried_on(run: Run) -> CarriedOn | None:
         run: of a linear net with squared loss, without weight decay, whose noise dies out.
     """
     setup = run.setup
-    if setup is None or not _has_limit(setup):
+    if setup is None or isinstance(run.final, NotRecorded) or not _has_limit(setup):
         return None
     problem = setup.problem
     net = setup.net

@@ -1,6 +1,7 @@
 """Carry out the runs that a theorem asks for."""
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 import xarray as xr
 
@@ -9,6 +10,18 @@ from .._engine.setup import Setup
 from .._engine.simulate import simulate
 from .._sweeps.sweep import sweep
 from ..theorems import Ensemble
+
+
+class NotRecorded:
+    """In the place of the final parameters of a member whose sweep did not record them."""
+
+    def __getitem__(self, *_: object) -> NoReturn:
+        raise ValueError(
+            "the parameters were not recorded: put gb.observe.params into the Setup's record=, or "
+            "use gb.check on this member"
+        )
+
+    values = items = keys = __iter__ = __getitem__
 
 
 def execute(

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from .._text.table import Table, number
+from ..numerics.names import suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
 
 Word = Literal["holds", "refuted", "inconclusive", "not applicable"]
+FOLDED = 3  # theorems that do not apply are named one by one up to so many
 _ORDER = ("not applicable", "holds", "inconclusive", "refuted")
 
 
@@ -71,7 +73,9 @@ class Verdicts(Table):
             return self.verdicts[which]
         same = [v for v in self.verdicts if v.theorem == which]
         if not same:
-            raise KeyError(which)
+            about = dict.fromkeys(v.theorem for v in self.verdicts)
+            some = f"; there are {', '.join(list(about)[:6])}" if about else "; there are none"
+            raise KeyError(f"no verdict on {which!r}{suggestion(which, about) or some}")
         return max(same, key=lambda v: _ORDER.index(v.verdict))
 
     @property
@@ -88,6 +92,8 @@ class Verdicts(Table):
 
     def notes(self) -> list[str]:
         apart = [v for v in self.verdicts if v.verdict == "not applicable"]
+        if len(apart) > FOLDED:
+            return [f"{len(apart)} theorems are not applicable: gb.predict(setup) says why"]
         return [f"{v.theorem} is not applicable: {v.reason}" for v in apart]
 
     def to_xarray(self) -> "xr.Dataset":
@@ -109,7 +115,7 @@ def _number(value: float) -> str:
 def _sentence(verdict: Verdict) -> str:
     extra = [verdict.reason] if verdict.reason else []
     if verdict.given:
-        extra.append(f"given {verdict.given} of the run")
+        extra.append(f"uses {verdict.given} of the run")
     if verdict.expected and verdict.verdict == "holds":
         extra.append(f"expected ≤ {verdict.expected:.1e}")
     return verdict.verdict + (f" ({'; '.join(extra)})" if extra else "")

@@ -10,6 +10,7 @@ from .._engine.setup import Setup
 from ..numerics.precision import host
 from ..numerics.types import PyTree
 from ..observe import Observable, Running
+from ..theorems import Theorem
 from .narrow_net import narrow
 from .predict import Prediction, Predictions
 
@@ -42,7 +43,7 @@ def readings(setup: Setup, predictions: Predictions) -> list[Reading]:
         dataclasses.replace(p, setup=small) if small is not None and p.theorem.narrow else p
         for p in predictions
     ]
-    sizes = [_bytes(p) for p in placed]
+    sizes = [bytes_of_needs(p.theorem, p.setup) for p in placed]
     lighter = {base: _thinned(base, placed, sizes) for base in {p.setup for p in placed}}
     chosen: list[Reading] = []
     for prediction, size in zip(placed, sizes, strict=True):
@@ -90,13 +91,12 @@ def _too_large(prediction: Prediction, size: int) -> str:
 
 
 @host
-def _bytes(prediction: Prediction) -> int:
+def bytes_of_needs(theorem: Theorem, setup: Setup) -> int:
     """What the theorem's own observables take at one save; 0 where nobody can tell."""
-    if prediction.theorem.runs is not None:
+    if theorem.runs is not None:
         return 0
-    setup = prediction.setup
     total = 0
-    for observable in prediction.theorem.observables.values():
+    for observable in theorem.observables.values():
         try:
             shapes = jax.eval_shape(_measured(setup, observable), setup.params)
         except Exception:  # one that jax cannot trace, or that the run will refuse in words

@@ -1,14 +1,15 @@
 """`gradbias report`: verify, draw, and put all of it on one page."""
 
-import sys
 from pathlib import Path
+
+from ..numerics.log import say
+from ..numerics.progress import CountProgress
 
 LOOK = "paper"
 
 
 def run(out: Path, fresh: bool, every: bool, instances: int, key: int, jobs: int) -> int:
     """Make what is missing, then the page; returns the worst exit code of the parts."""
-    from ..report import write
     from . import _figures, _verify
 
     folder = out.parent
@@ -20,6 +21,11 @@ def run(out: Path, fresh: bool, every: bool, instances: int, key: int, jobs: int
         codes.append(
             _figures.run("*", every, False, False, (), LOOK, ("svg",), pictures, key, jobs)
         )
-    print(f"wrote {write(folder, out)} and {folder / 'errata.json'}", file=sys.stderr)
+    with CountProgress("report", at_once=True) as count:
+        count.step(0, "errata, computed anew")
+        from ..report import write
+
+        page = write(folder, out)
+    say(f"wrote {page} and {folder / 'errata.json'}")
     # 1 (refuted, not seen) is worse than 2 (inconclusive).
     return 1 if 1 in codes else max(codes)

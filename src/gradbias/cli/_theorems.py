@@ -3,6 +3,8 @@
 import textwrap
 from typing import TYPE_CHECKING
 
+from ..numerics.progress import CountProgress
+
 if TYPE_CHECKING:
     from ..theorems import Theorem
 
@@ -11,10 +13,12 @@ WIDTH = 80
 
 def run(only: str) -> None:
     """List the theorems that match; show one in full if its id is given."""
-    from ..theorems import find
+    with CountProgress("theorems", at_once=True) as count:
+        count.step(0, "reading them")
+        from ._verify import theorems_of
 
-    theorems = find(only)
-    if len(theorems) == 1 and theorems[0].id == only:
+        theorems = theorems_of(only)
+    if len(theorems) == 1 and (theorems[0].id == only or only.endswith(".py")):
         print(_in_full(theorems[0]))
         return
     source = None
@@ -40,10 +44,11 @@ def _in_full(theorem: "Theorem") -> str:
     parts += ["Hypotheses"]
     for hypothesis in theorem.hypotheses:
         grade = f" (graded, {hypothesis.order or 'expected error'})" if hypothesis.graded else ""
-        parts += _wrap(f"{hypothesis.name}{grade}: at most {hypothesis.at_most:g}", "  ")
+        least = "" if hypothesis.yes_or_no else f": at most {hypothesis.at_most:g}"
+        parts += _wrap(f"{hypothesis.name}{grade}{least}", "  ")
     if theorem.controls:
-        parts += ["", "Controls, which must fail"]
-        parts += [line for c in theorem.controls for line in _wrap(f"not {c.breaks}", "  ")]
+        parts += ["", "Controls (must fail): without"]
+        parts += [line for c in theorem.controls for line in _wrap(c.breaks, "  ")]
     for erratum in theorem.errata:
         parts += ["", f"Erratum ({erratum.kind}): {erratum.where}"]
         parts += _wrap(f"printed: {to_unicode(erratum.printed)}", "  ")

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..numerics.log import say
+from ..numerics.progress import CountProgress
 from ._pool import cores, each
 
 if TYPE_CHECKING:
@@ -24,15 +26,17 @@ def run(
     only: str, instances: int, key: int, jobs: int, file: Path | None, slow: bool = False
 ) -> int:
     """Verify, print, write; returns the exit code."""
-    from .._verdicts.verify import Row, Verification, quick
-    from ..theorems import find
+    with CountProgress("verify", at_once=True) as count:
+        count.step(0, "reading theorems")
+        from .._verdicts.verify import Row, Verification, quick
+        from ..theorems import find
 
-    theorems = theorems_of(only)
+        theorems = theorems_of(only)
     names = [t.id for t in (theorems if slow else quick(theorems, only))]
     left_out = len(theorems) - len(names)
     jobs = min(jobs or cores(), len(names))
     print(f"{len(names)} theorems, {instances} instances each, key {key}", flush=True)
-    print(f"instance i again: gradbias verify ID --key {key}+i --instances 1", flush=True)
+    print(f"instance 2 again: gradbias verify ID --key {key + 2} --instances 1", flush=True)
     found: list[Row] = []
     for row in _rows([(name, only, instances, key) for name in names], jobs):
         found.append(row)
@@ -112,7 +116,7 @@ def _write(file: Path, done: "Verification", names: list[str]) -> None:
     content = {"theorems": names, "exit_code": done.exit_code, "rows": rows}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    print(f"wrote {file}", file=sys.stderr)
+    say(f"wrote {file}")
 
 
 def _plain(value: object) -> object:

@@ -90,7 +90,7 @@ class Made:
         }
 
     def __str__(self) -> str:
-        columns = ("what must be seen", "measured", "needs", "")
+        columns = ("checked", "measured", "needs", "")
         rows = [(s.what, f"{s.value:.4g}", s.needs, verdict(s)) for s in self.seen]
         title = f"{self.figure.id}: {self.figure.title} ({self.seconds:.1f} s)"
         return "\n".join([title, *lines_of(columns, rows)])

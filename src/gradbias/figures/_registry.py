@@ -4,6 +4,7 @@ import fnmatch
 import functools
 import importlib
 
+from ..numerics.names import suggestion
 from ._figure import Figure
 
 # One package a paper, in the order in which they are shown; each has FIGURES.
@@ -25,7 +26,8 @@ def known() -> dict[str, Figure]:
 def one(name: str) -> Figure:
     """The figure with this id."""
     if name not in known():
-        raise ValueError(f"there is no figure {name!r}; there are {', '.join(known())}")
+        near = suggestion(name, known()) or f"; there are {', '.join(known())}"
+        raise ValueError(f"there is no figure {name!r}{near}")
     return known()[name]
 
 
@@ -37,5 +39,6 @@ def find(only: str = "*") -> list[Figure]:
     """
     matching = [f for name, f in known().items() if fnmatch.fnmatchcase(name, only)]
     if not matching:
-        raise ValueError(f"no figure matches {only!r}; there are {', '.join(known())}")
+        near = suggestion(only, known()) or f"; there are {', '.join(known())}"
+        raise ValueError(f"no figure matches {only!r}{near}")
     return matching

@@ -1,6 +1,7 @@
 """PyTrees of ours: equinox modules whose attributes cost what attributes cost in Python."""
 
 import dataclasses
+import html
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 
 from .constants import constant, is_constant, refuse_assignment, sealed
+from .show import as_call
 from .types import PyTree
 
 
@@ -37,6 +39,12 @@ class Value(Module):
                     fields[name] = constant(value)
             elif type(value) in (dict, list, tuple):
                 fields[name] = constant(value)
+
+    def __repr__(self) -> str:
+        return as_call(self)
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -23,13 +23,13 @@ def charges(
         ax: where to draw; the current Axes of pyplot if None.
         change: draw C − C(0) instead of C.
     """
-    ax = axes(ax)
     data = dataset(result)
     recorded = starting(data, "charges_")
     if not recorded:
         raise ValueError(
             "no charges were recorded: put gb.observe.charges into the Setup's record="
         )
+    ax = axes(ax)
     axis = clock(data)
     ticks = data[axis].values
     for number, (name, array) in enumerate(recorded.items()):

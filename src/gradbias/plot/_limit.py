@@ -29,12 +29,12 @@ def limit(
         label: for the legend, before the relative error.
         style: passed on to the points.
     """
-    ax = axes(ax)
     told, measured = _both(result, predicted)
     both = np.isfinite(told) & np.isfinite(measured)
     if not both.any():
         raise ValueError("no end point is both predicted and measured")
     error = np.linalg.norm((told - measured)[both]) / max(np.linalg.norm(told[both]), 1e-300)
+    ax = axes(ax)
     words = f"relative error {error:.1e}"
     words = words if label is None else f"{label}: {words}"
     kind = {"marker": "o", "color": BLUE, "ls": "none", "mfc": "none", **style}

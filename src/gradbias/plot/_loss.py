@@ -35,11 +35,11 @@ def loss(
         name: the recorded quantity.
         style: passed on to the line (color, linestyle, …).
     """
-    ax = axes(ax)
     data = dataset(result)
     axis = clock(data)
     values = rows(variable(data, name), axis)
     ticks = data[axis].values
+    ax = axes(ax)
     (line,) = ax.plot(ticks, _median(values), label=label, **style)
     if values.shape[1] > 1:
         low, high = _range(values)

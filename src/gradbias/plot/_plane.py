@@ -53,7 +53,6 @@ def plane(
         xlim: limits of the first entry of theta; by default what the paths need.
         ylim: limits of the second.
     """
-    ax = axes(ax)
     runs = dict(result) if isinstance(result, Mapping) else {"": result}
     given = predicted if isinstance(predicted, Mapping) else dict.fromkeys(runs, predicted)
     ends = {
@@ -64,6 +63,7 @@ def plane(
     across, up = _limits([*paths.values(), *(end.reshape(1, 2) for end in ends.values())])
     xlim = across if xlim is None else xlim
     ylim = up if ylim is None else ylim
+    ax = axes(ax)
     _ground(ax, problem, xlim, ylim)
     for number, (label, path) in enumerate(paths.items()):
         colour = COLOURS[number % len(COLOURS)]

@@ -33,12 +33,12 @@ def singular_values(
         label: for the legend.
         style: passed on to the lines.
     """
-    ax = axes(ax)
     data = dataset(result)
     axis = clock(data)
     array = variable(data, name) if name is not None else _first(data)
     ticks = data[axis].values
     values = rows(array, axis)
+    ax = axes(ax)
     lines = ax.plot(ticks, values, **{"color": BLUE, **style})
     lines[0].set_label(label)
     if theory is not None:

@@ -41,13 +41,13 @@ def sweep(
         label: for the legend.
         style: passed on to the markers (color, marker, …).
     """
-    ax = axes(ax)
     array = variable(result, y)
     names = [over] if isinstance(over, str) else list(over)
     names = [name for name in names if name in array.dims]
     x = _axis(array, names) if x is None else x
     ticks = array[x].values
     mean, error = _mean(array, names, x)
+    ax = axes(ax)
     kind = {"marker": "o", "capsize": 2, **style}
     ax.errorbar(ticks, mean, error, label=label, **kind)
     if theory is not None:

@@ -57,6 +57,7 @@ def verdicts(
         ax.plot(error, place, "o", color=colour)
         ax.plot(allowed, place, "|", color=colour, ms=12, mew=2)
     ax.set_yticks(range(len(rows)), [f"{v.theorem}: {v.quantity}" for v in reversed(rows)])
+    ax.set_ylim(-0.6, max(1, len(rows)) - 0.4)
     ax.set_xscale("log")
     ax.set_xlabel("relative error (dot) and what is allowed (bar)")
     ax.spines[["top", "right"]].set_visible(False)

@@ -2,7 +2,8 @@
 
 import abc
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from ..numerics.linalg import SVD, thin_svd
 from ..numerics.pytrees import Module
 from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, rows, weighted
+from ._table import LOSSES, Loss, Table, columns_of
 from .base import FiniteData, QuadraticProblem, checked_data
 
 
@@ -92,6 +94,29 @@ class Regression(FiniteData, QuadraticProblem, Rows):
     def half_sum(cls, X: ArrayLike, Y: ArrayLike) -> "Regression":
         """L = ½‖XΘ − Y‖²."""
         return cls(X, Y, 0.5)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: "Table | str | os.PathLike[str]",
+        target: str | Sequence[str],
+        features: Sequence[str] | None = None,
+        loss: Loss = "half_mean",
+    ) -> "Regression":
+        """Least squares on the columns of a table.
+
+        Nothing is scaled, centred or filled in: columns are taken as they are.
+
+        Args:
+            table: a CSV file with a line of names, or a `pandas.DataFrame`.
+            target: the column of labels; several for several outputs.
+            features: the columns of inputs, in this order; by default all others.
+            loss: "mean", "half_mean" or "half_sum", as the constructors of these names.
+        """
+        if loss not in LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {loss!r:.80}")
+        X, Y = columns_of(table, target, features)
+        return getattr(cls, loss)(X, Y)
 
     @property
     def labels(self) -> Array:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..numerics.progress import CountProgress
 from ..theorems import ERRORS, KINDS, Erratum, Evidence, Theorem, find
 
 # Of each kind: its name, and what stands in the place of evidence where there are no numbers.
@@ -61,7 +62,13 @@ def corrections(only: str = "*", key: int = 0) -> list[Correction]:
         only: a pattern of theorem ids.
         key: decides the instances on which the evidence is computed.
     """
-    return [_of(theorem, e, key) for theorem in find(only) for e in theorem.errata]
+    wrong = [(theorem, erratum) for theorem in find(only) for erratum in theorem.errata]
+    found: list[Correction] = []
+    with CountProgress("errata", len(wrong)) as count:
+        for number, (theorem, erratum) in enumerate(wrong):
+            count.step(number, theorem.id)
+            found.append(_of(theorem, erratum, key))
+    return found
 
 
 def _of(theorem: Theorem, erratum: Erratum, key: int) -> Correction:

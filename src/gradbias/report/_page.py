@@ -64,7 +64,7 @@ def _head(content: Content, errata: list[Correction]) -> str:
     boxes = "".join(f"<div><b>{number}</b><span>{words}</span></div>" for number, words in cells)
     return (
         "<h1>Which minimum does gradient descent pick?</h1>"
-        "<p>Theorems predict it, simulation measures it; this page sets the one against the other. "
+        "<p>Theorems predict it, simulation measures it; this page compares the two. "
         "A theorem's control breaks one of its hypotheses, or puts a wrong formula in its place, "
         "and must be seen to fail. The power of a verdict is the smallest change of the prediction "
         "that the run would have refuted.</p>"
@@ -95,7 +95,7 @@ def _figure(figure: dict[str, Any]) -> str:
         f'<figure id="figure-{anchor}"><h3><a href="#figure-{anchor}">{anchor}</a> {title}</h3>'
         f'<img alt="{html.escape(figure["title"])}" src="data:image/svg+xml;base64,{picture}">'
         f"<figcaption>{to_html(figure['caption'])}</figcaption>"
-        f'<table class="seen"><thead><tr><th>what must be seen</th><th>measured</th><th>needs</th>'
+        f'<table class="seen"><thead><tr><th>checked</th><th>measured</th><th>needs</th>'
         f"<th></th></tr></thead><tbody>{seen}</tbody></table>"
         f"<p class=how><code>{html.escape(figure['command'])}</code> "
         f"({figure['seconds']:.1f} s, key {figure['settings']['key']})</p></figure>"

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .._engine.setup import Setup
+from ._topics import has
+
+TRUE = 0.5  # between the margins of true, 0, and not true, 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +37,11 @@ class Hypothesis:
         if not self.at_most >= 0:
             raise ValueError(f"at_most must not be negative, got {self.at_most!r}")
 
+    @property
+    def yes_or_no(self) -> bool:
+        """Is it made by `kind`, true or not, with nothing between?"""
+        return self.at_most == TRUE and not self.graded
+
     def check(self, setup: Setup) -> "Checked":
         """Look at one setup.
 
@@ -41,7 +49,9 @@ class Hypothesis:
         must not keep the other theorems from being asked.
         """
         try:
-            return Checked(self, float(self.margin(setup)))
+            margin = float(self.margin(setup))
+            known = "" if margin <= self.at_most else has(self.name, setup)
+            return Checked(self, margin, has=known)
         except dataclasses.FrozenInstanceError:
             raise  # the setup was changed, which is no matter of this hypothesis
         except Exception as error:
@@ -56,11 +66,13 @@ class Checked:
         hypothesis: which one.
         margin: what was found; NaN where it could not be computed, which is not met.
         why: what was said where it could not be computed.
+        has: what the setup has of what a broken hypothesis speaks of: "3 outputs".
     """
 
     hypothesis: Hypothesis
     margin: float
     why: str = ""
+    has: str = ""
 
     @property
     def met(self) -> bool:
@@ -74,15 +86,30 @@ class Checked:
 
     def __str__(self) -> str:
         name = self.hypothesis.name
-        limit = self.hypothesis.at_most
         if not self.met:
-            margin = "could not be computed" + (f": {self.why}" if self.why else "")
-            margin = margin if math.isnan(self.margin) else f"{self.margin:.2g}"
-            return f"not true that {name} ({margin}, needs ≤ {limit:.2g})"
+            return f"needs: {name} ({self._found})" if self._found else f"needs: {name}"
         if self.hypothesis.graded and self.margin > 0:
             order = self.hypothesis.order or name
             return f"up to {order}: expected ≤ {self.margin:.1e}"
-        return f"{name} ({self.margin:.2g})"
+        return name if self.yes_or_no else f"{name} ({self.margin:.2g})"
+
+    @property
+    def yes_or_no(self) -> bool:
+        """Is its margin no measure, but 0 for true and 1 for not?"""
+        return self.hypothesis.yes_or_no and self.margin in (0, 1)
+
+    @property
+    def _found(self) -> str:
+        """What was found where it is not met."""
+        limit = self.hypothesis.at_most
+        if math.isnan(self.margin):
+            return "could not be computed" + (f": {self.why}" if self.why else "")
+        if self.yes_or_no:
+            return f"this setup has {self.has}" if self.has else ""
+        allowed = f"at most {limit:.2g}" if limit else "must be 0"
+        if self.hypothesis.graded:
+            return f"expected error {self.margin:.2g}, {allowed}"
+        return f"{self.margin:.2g}, {allowed}"
 
 
 def kind(name: str, holds: Callable[[Setup], Any]) -> Hypothesis:
@@ -92,4 +119,4 @@ def kind(name: str, holds: Callable[[Setup], Any]) -> Hypothesis:
         name: what must be true.
         holds: setup → truth.
     """
-    return Hypothesis(name, lambda setup: 0.0 if holds(setup) else 1.0, 0.5)
+    return Hypothesis(name, lambda setup: 0.0 if holds(setup) else 1.0, TRUE)

@@ -5,6 +5,8 @@ import functools
 import importlib
 from collections.abc import Iterable
 
+from ..numerics.names import suggestion
+from ..numerics.progress import CountProgress
 from ._citation import own_entry
 from ._source import Source
 from ._theorem import Theorem
@@ -18,11 +20,13 @@ _own: dict[str, Theorem] = {}
 @functools.cache
 def _papers() -> dict[str, Theorem]:
     theorems: dict[str, Theorem] = {}
-    for paper in PAPERS:
-        for theorem in importlib.import_module(f".{paper}", __package__).THEOREMS:
-            if theorem.id in theorems:
-                raise ValueError(f"two theorems have the id {theorem.id!r}")
-            theorems[theorem.id] = theorem
+    with CountProgress("reading theorems", len(PAPERS)) as count:
+        for number, paper in enumerate(PAPERS):
+            count.step(number, paper)
+            for theorem in importlib.import_module(f".{paper}", __package__).THEOREMS:
+                if theorem.id in theorems:
+                    raise ValueError(f"two theorems have the id {theorem.id!r}")
+                theorems[theorem.id] = theorem
     return theorems
 
 
@@ -65,7 +69,8 @@ def find(only: str | Theorem | Iterable[Theorem] = "*") -> list[Theorem]:
         return list(only)
     matching = [t for name, t in known().items() if fnmatch.fnmatchcase(name, only)]
     if not matching:
-        raise ValueError(f"no theorem matches {only!r}; there are {_some(list(known()))}")
+        near = suggestion(only, known()) or f"; there are {_some(list(known()))}"
+        raise ValueError(f"no theorem matches {only!r}{near}")
     return matching
 
 

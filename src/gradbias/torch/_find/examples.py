@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._measure.batches import B, LossFn, on_device
+from .._measure.batches import B, LossFn, called, on_device
 from .._measure.undisturbed import undisturbed
 from .parameters import Call
 
@@ -27,7 +27,7 @@ def captured(model: nn.Module, loss_fn: LossFn[B], batch: B) -> Call:
 
     handle = model.register_forward_pre_hook(hook, with_kwargs=True)
     try:
-        loss_fn(model, on_device(batch, model))
+        called(loss_fn, model, on_device(batch, model))
     except _Captured:
         return calls[0]
     finally:

@@ -13,7 +13,7 @@ from .._find.examples import captured
 from .._find.family import Family
 from .._find.parameters import doubled
 from .._find.symmetries import Symmetries, find_symmetries
-from .._measure.batches import B, LossFn, held
+from .._measure.batches import B, LossFn, as_loss, held
 from .._measure.curvature import TopEigenpair, sharpness
 from .._measure.noise import GradientNoise
 from .._measure.repeatable import check_repeatable
@@ -90,7 +90,11 @@ def _row(name: str, units: str, holds: str, norm: str, noise: str) -> str:
 
 
 def inspect(
-    model: nn.Module, loss_fn: LossFn[B], batch: B | Iterable[B], *, lr: float | None = None
+    model: nn.Module,
+    loss_fn: LossFn[B] | nn.Module,
+    batch: B | Iterable[B],
+    *,
+    lr: float | None = None,
 ) -> Inspection:
     """Look at a model on one batch: balance, gradient noise, sharpness, symmetries, advice.
 
@@ -102,7 +106,8 @@ def inspect(
 
     Args:
         model: any module, also compiled or in DistributedDataParallel.
-        loss_fn: `loss_fn(model, batch)`, the mean loss as a scalar tensor.
+        loss_fn: `loss_fn(model, batch)`, the mean loss as a scalar tensor; or a criterion such as
+            `nn.CrossEntropyLoss()`, for batches (inputs, targets).
         batch: one batch, or a loader of which the first is taken. 64 samples or more.
         lr: the learning rate that you mean to use with SGD, to be compared with the sharpness.
 
@@ -111,6 +116,7 @@ def inspect(
     """
     plain = unwrap_model(model).model
     rate = None if lr is None else checks.number("lr", lr, above=0)
+    loss_fn = as_loss(loss_fn)
     probe = held(batch, plain)
     call = captured(plain, loss_fn, probe)
     with undisturbed(plain):

@@ -77,6 +77,51 @@ def on_device(batch: B, model: torch.nn.Module) -> B:
     return batch if device is None else mapped(lambda t: t.to(device), batch)
 
 
+def as_loss(loss_fn: LossFn[B] | torch.nn.Module) -> LossFn[B]:
+    """The loss as a function of model and batch; a criterion of torch is put around the model.
+
+    Args:
+        loss_fn: `loss_fn(model, batch)`, or a criterion such as `nn.CrossEntropyLoss()`, for
+            batches (inputs, targets).
+    """
+    if not isinstance(loss_fn, torch.nn.Module):
+        if callable(loss_fn):
+            return loss_fn
+        raise ValueError(
+            "loss_fn must be a function loss_fn(model, batch) or a criterion such as "
+            f"nn.CrossEntropyLoss(), got {type(loss_fn).__name__}"
+        )
+    criterion = loss_fn
+    name = type(criterion).__name__
+    reduction = getattr(criterion, "reduction", "mean")
+    if reduction not in ("mean", "batchmean"):
+        raise ValueError(
+            f"loss_fn must be the mean over the samples, got {name}(reduction={reduction!r}): "
+            f"use {name}(reduction='mean')"
+        )
+
+    def loss(model: torch.nn.Module, batch: B) -> torch.Tensor:
+        if not (isinstance(batch, tuple | list) and len(batch) == 2):
+            raise ValueError(
+                f"batch must be (inputs, targets) for {name}, got {type(batch).__name__}: write "
+                "loss_fn(model, batch) yourself for other batches"
+            )
+        return criterion(model(batch[0]), batch[1])
+
+    return loss
+
+
+def called(loss_fn: LossFn[B], model: torch.nn.Module, batch: B) -> torch.Tensor:
+    """The loss; a loss_fn with other arguments is answered with a sentence."""
+    try:
+        return loss_fn(model, batch)
+    except TypeError as error:
+        raise ValueError(
+            "loss_fn is called with the model and the batch, loss_fn(model, batch), in this order, "
+            f"which ended in: {error}"
+        ) from error
+
+
 def is_loader(value: object) -> TypeGuard[Iterable[Any]]:
     """Is it something that hands out batches, such as a DataLoader?"""
     return not isinstance(value, torch.Tensor | Mapping | tuple | list) and isinstance(

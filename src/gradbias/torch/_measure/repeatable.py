@@ -8,9 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from .batches import B, LossFn, size
+from .batches import B, LossFn, called, mapped, size
 from .undisturbed import Named, gradient, norm2, smooth, trainable
 
+DOUBLED = 1e-3  # how near to 2 the ratio of a sum is
 _HALF = (torch.float16, torch.bfloat16)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _DROPOUT = (
@@ -65,6 +66,7 @@ def check_repeatable(model: nn.Module, loss_fn: LossFn[B], batch: B) -> Repeatab
             f"difference of {difference:.1e}: take random augmentation, dropout written as a "
             "function and sampled labels out of it, or fix their seed inside loss_fn"
         )
+    _refuse_a_sum(model, loss_fn, batch, first[0])
     if half:
         warnings.warn(
             f"{half[0]} computes in half precision: about 2 digits of curvature and noise are "
@@ -94,7 +96,7 @@ def refuse_random_modules(model: nn.Module) -> None:
 
 def scalar_loss(model: nn.Module, loss_fn: LossFn[B], batch: B) -> torch.Tensor:
     """The loss, checked."""
-    loss = loss_fn(model, batch)
+    loss = called(loss_fn, model, batch)
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.requires_grad:
         got = tuple(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
         detached = isinstance(loss, torch.Tensor) and loss.numel() == 1
@@ -116,6 +118,21 @@ def _point(model: nn.Module, loss_fn: LossFn[B], batch: B, params: Named) -> tup
             f"{'' if finite else ' and a gradient that is not'}"
         )
     return value, slopes
+
+
+def _refuse_a_sum(model: nn.Module, loss_fn: LossFn[B], batch: B, once: float) -> None:
+    """A mean is the same on a batch that is taken twice; a sum doubles, and so does all else."""
+    with torch.no_grad():
+        try:
+            twice = float(loss_fn(model, mapped(lambda t: torch.cat([t, t]), batch)))
+        except Exception:  # a model or a loss that is made for one size of batch
+            return
+    if once and abs(twice / once - 2) < DOUBLED:
+        raise ValueError(
+            "loss_fn must return the mean over the samples, got one that doubles on a batch taken "
+            "twice, as with reduction='sum': sharpness and learning rates would be off by the size "
+            f"of the batch, here {size(batch)}. Use reduction='mean', or divide by it"
+        )
 
 
 def _difference(first: Named, again: Named) -> float:

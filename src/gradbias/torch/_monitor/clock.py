@@ -15,7 +15,7 @@ class Clock:
     Attributes:
         step: how many steps were taken.
         spent: seconds on measuring.
-        measurements: how many.
+        measurements: how many of everything.
         now: where the time comes from, in seconds.
     """
 
@@ -55,13 +55,17 @@ class Clock:
             self._start = self.now()
         self.step += 1
 
-    def due(self) -> bool:
-        """Is the step that has begun one to measure?
+    def looks(self) -> bool:
+        """Is the step that has begun one to look at? What is cheap is measured at each."""
+        return self.step % self.every == 0
 
-        Steps are looked at in multiples of `every`; while the budget does not cover what was spent
-        and what the next measurement will cost, they pass, and the interval grows.
+    def due(self) -> bool:
+        """Is it one to measure all of?
+
+        While the budget does not cover what was spent and what the next measurement will cost,
+        such steps pass, and the interval grows.
         """
-        if self.step % self.every:
+        if not self.looks():
             return False
         return self.spent + self._expected <= self.budget * self.training
 

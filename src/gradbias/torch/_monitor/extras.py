@@ -161,6 +161,14 @@ def label_noise(inputs: ExtraInputs, probes: int = 8) -> Extra:
     return Extra({"label_noise_drift": float(inputs.lr**2 / 4 * square)}, {})
 
 
+# The scalars of each, which a row without them has as NaN.
+NAMES = {
+    "equilibrium": ("equilibrium_distance", "equilibrium_distance_max"),
+    "spectrum": ("imbalance_spectral",),
+    "ranks": ("stable_rank_min", "effective_rank_min"),
+    "trace": ("hessian_trace", "hessian_trace_error"),
+    "label_noise": ("label_noise_drift",),
+}
 EXTRAS: dict[str, Callable[[ExtraInputs], Extra]] = {
     "equilibrium": equilibrium,
     "spectrum": spectrum,

@@ -13,6 +13,7 @@ from .steps import ChargeSplit
 
 # Name -> what it is, in a sentence for somebody who has not read a paper.
 HEADLINE = {
+    "loss": "mean loss of the probe",
     "imbalance_max": "largest factor between the weights going into a unit and those coming out",
     "imbalance_median": "factor between weights in and out, of the unit in the middle",
     "noise_ratio_max": "largest factor between the gradient noise of the two sides of a unit",
@@ -73,15 +74,21 @@ def headline(
     lr: float,
     explained: float,
     overhead: float,
+    loss: float,
+    known: Mapping[str, GradientNoise],
 ) -> dict[str, float]:
-    """All headline numbers; nan for what could not be measured."""
-    factors = sides.factors(noises)
+    """All headline numbers; nan for what could not be measured.
+
+    Which units are dead is told by `known`, the noise that was measured last.
+    """
+    factors = sides.factors(known)
     ratios, errors, worst = _ratios(sides, noises)
     # A unit that few samples reach has a ratio that is theirs: the largest would mean nothing.
     sure = ratios[worst < 0.5]
     first, step2 = _shares(splits)
     value = curvature.value if curvature is not None else math.nan
     return {
+        "loss": loss,
         "imbalance_max": _of(np.max, factors),
         "imbalance_median": _of(np.median, factors),
         "noise_ratio_max": _of(np.max, sure),
@@ -92,7 +99,7 @@ def headline(
         "lr_over_limit": lr * value / 2,
         "first_order_share": first,
         "step2_share": step2,
-        "dead_units": float(sides.dead(noises)),
+        "dead_units": float(sides.dead(known)),
         "overhead": overhead,
     }
 

@@ -1,5 +1,6 @@
 """Watches a training run from inside the optimiser's own steps."""
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch.optim import Optimizer
 
 from ...numerics import checks
 from .._find.family import Family
-from .._measure.batches import B, LossFn, held, is_loader
+from .._measure.batches import B, LossFn, as_loss, held, is_loader
 from .._measure.undisturbed import Named, undisturbed
 from .._measure.unwrap import OptimizerWrapper, unwrap_model, unwrap_optimizer
 from .clock import Clock
@@ -49,11 +50,12 @@ class Monitor:
     Args:
         model: the model that is trained, compiled or in DistributedDataParallel or not.
         optimizer: its optimiser.
-        loss_fn: `loss_fn(model, batch)`, the mean loss.
+        loss_fn: `loss_fn(model, batch)`, the mean loss, or a criterion.
         probe: a fixed batch to measure on, or a loader whose first batch is kept. Samples that are
             trained on: on others the noise is not that of training.
-        every: steps between measurements, at least.
-        budget: the largest share of training time for measuring; the interval grows to keep it.
+        every: steps between measurements. Loss and imbalance are measured at each.
+        budget: the largest share of training time for measuring noise, sharpness and extras; they
+            are measured less often to keep it.
         exact: sum the split over every step, instead of looking at measured steps only.
         log: `log(values, step)`, or the path of a CSV file.
         families: symmetries to follow; found by `symmetries` if not given.
@@ -63,7 +65,8 @@ class Monitor:
         arrays: a folder for per-unit arrays, a file of NumPy arrays per measurement.
 
     Attributes:
-        history: (step, values) of every measurement, under plain names.
+        history: (step, values) of every measurement, under plain names; NaN for what was left out
+            to keep the budget.
         families: what is followed.
         charge: (units,) C by family now: with `exact`, followed through the steps from the start.
     """
@@ -74,9 +77,9 @@ class Monitor:
         self,
         model: nn.Module,
         optimizer: Optimizer | OptimizerWrapper,
-        loss_fn: LossFn[B],
+        loss_fn: LossFn[B] | nn.Module,
         probe: B | Iterable[B],
-        every: int = 100,
+        every: int = 50,
         budget: float = 0.03,
         exact: bool = False,
         log: Log | str | os.PathLike[str] | None = None,
@@ -90,13 +93,14 @@ class Monitor:
         self.model = inner.model
         self.speaks = inner.speaks
         self.optimizer = unwrap_optimizer(optimizer)
-        self.loss_fn: LossFn[Any] = loss_fn
+        self.loss_fn: LossFn[Any] = as_loss(loss_fn)
         self.exact = bool(exact)
         self.extras = tuple(checks.one_of("extras", name, tuple(EXTRAS)) for name in extras)
         self.clock = Clock(
             checks.integer("every", every, at_least=1), checks.number("budget", budget, above=0)
         )
         self.history = []
+        self._whole: int | None = None  # the step at which everything was measured last
         self._warned = set()
         self._handles = ()
         self.families: tuple[Family, ...] = ()
@@ -122,6 +126,7 @@ class Monitor:
         self._sums: dict[str, ChargeSplit] = {}
         self._split: Mapping[str, ChargeSplit] = {}  # the last one looked at
         self._looking = False
+        self._dear = False
         self._handles = (
             self.optimizer.register_step_pre_hook(self._before),
             self.optimizer.register_step_post_hook(self._after),
@@ -140,14 +145,18 @@ class Monitor:
 
     @property
     def latest(self) -> dict[str, float]:
-        """The last measurement's values, by name; nothing before the first."""
-        return dict(self.history[-1][1]) if self.history else {}
+        """The last value of everything that was measured, by name; nothing before the first."""
+        whole = [values for step, values in self.history if step == self._whole]
+        now = self.history[-1][1] if self.history else {}
+        seen = {name: v for name, v in now.items() if not math.isnan(v)}
+        return {**now, **(whole[-1] if whole else {}), **seen}
 
     def _before(self, *_: object) -> None:
         self.clock.tick()
         with self._guarded("the start of a step"):
             self.drift.step()
-            self._looking = self.clock.due()
+            self._looking = self.clock.looks()
+            self._dear = self.clock.due()
             if self._looking or self.exact:
                 with self.clock.ours():
                     self._steps.before()
@@ -161,10 +170,10 @@ class Monitor:
                 if self.exact:
                     self._sums = {n: s.plus(self._sums.get(n)) for n, s in splits.items()}
             if self._looking:
-                self.measure(splits)
+                self._measure(splits, self._dear)
 
     def measure(self, splits: Mapping[str, ChargeSplit] | None = None) -> dict[str, float]:
-        """Measure now, whatever the budget says.
+        """Measure all of it now, whatever the budget says.
 
         Args:
             splits: of the step just taken, if there was one.
@@ -172,12 +181,16 @@ class Monitor:
         Returns:
             The values under plain names, as in `history`.
         """
+        return self._measure(splits, dear=True)
+
+    def _measure(self, splits: Mapping[str, ChargeSplit] | None, dear: bool) -> dict[str, float]:
+        """Loss, imbalance and the split; what takes gradients of the probe only if it is `dear`."""
         if not self.speaks:
             return {}
         for device in {p.device for p in self._params.values() if p.device.type == "cuda"}:
             torch.cuda.synchronize(device)  # or training's own work would count as ours
         quiet = np.errstate(invalid="ignore", over="ignore")  # a run that diverges has no numbers
-        with self.clock.ours(measurement=True), undisturbed(self.model), quiet:
+        with self.clock.ours(measurement=dear), undisturbed(self.model), quiet:
             group = self.optimizer.param_groups[0]
             lr = float(group["lr"])
             self._split = self._sums if self.exact else splits or self._split
@@ -185,10 +198,14 @@ class Monitor:
                 *(self._params, self.drift, self._split, lr, self._guarded),
                 rate=lr / (1 - float(group.get("momentum", 0.0))),
                 weight_decay=float(group.get("weight_decay", 0.0)),
+                dear=dear,
             )
-            self._save()
+            if dear:
+                self._save()
         values["overhead"] = self.clock.used
         self.history.append((self.clock.step, values))
+        if dear:
+            self._whole = self.clock.step
         with self._guarded("the log"):
             if self._log is not None:
                 self._log({PREFIX + name: v for name, v in values.items()}, self.clock.step)
@@ -222,7 +239,9 @@ class Monitor:
     def finish(self) -> None:
         """Training has ended: measure once more, if the last step was not measured."""
         self.clock.stop()
-        if not self.history or self.history[-1][0] != self.clock.step:
+        if self._whole != self.clock.step:
+            if self.history and self.history[-1][0] == self.clock.step:
+                self.history.pop()  # all of it is measured instead
             with self._guarded("the last measurement"):
                 self.measure()
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Curves in reading order: name, title, logarithmic axis, level to mark.
 _CURVES: tuple[tuple[str, str, bool, float | None], ...] = (
+    ("loss", "Loss of the probe", True, None),
     ("imbalance_median", "Imbalance, unit in the middle", True, 1.0),
     ("imbalance_max", "Imbalance, worst unit", True, 1.0),
     ("noise_ratio_median", "Noise ratio, unit in the middle", True, 1.0),
@@ -96,7 +97,8 @@ def _numbers(monitor: "Monitor") -> str:
     if not monitor.history:
         return "<p>Nothing was measured.</p>"
     first, start = monitor.history[0]
-    last, now = monitor.history[-1]
+    last = monitor.history[-1][0]
+    now = monitor.latest
     rows = [("", f"step {first}", f"step {last}", "what it is")]
     for name, value in now.items():
         rows.append(

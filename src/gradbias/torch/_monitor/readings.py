@@ -21,7 +21,7 @@ from .._measure.noise import GradientNoise, gradient_noise
 from .._measure.repeatable import check_repeatable, scalar_loss
 from .._measure.undisturbed import Named, gradient, smooth, trainable
 from .drift import PredictedDrift
-from .extras import EXTRAS, ExtraInputs
+from .extras import EXTRAS, NAMES, ExtraInputs
 from .headline import Sides, headline
 from .steps import ChargeSplit
 
@@ -69,6 +69,7 @@ class Readings:
             families = find_families(model, loss_fn, batch)
         self.families: tuple[Family, ...] = tuple(families)
         self.noises: dict[str, GradientNoise] = {}
+        self._known: dict[str, GradientNoise] = {}  # the last ones
         self.curvature: TopEigenpair | None = None
         self.arrays: dict[str, np.ndarray] = {}
         self._vector: torch.Tensor | None = None
@@ -83,30 +84,40 @@ class Readings:
         *,
         rate: float,
         weight_decay: float,
+        dear: bool = True,
     ) -> dict[str, float]:
-        """All numbers at the parameters of now; nan for what failed."""
+        """All numbers at the parameters of now; nan for what failed, or is not measured now."""
         sides = Sides(params, self.families)
         self.noises = {}
         self.curvature = None
+        loss = math.nan
+        with guard("the loss"), torch.no_grad():
+            loss = float(self.loss_fn(self.model, self.batch))
         with guard("the gradient noise"):
-            if self.families:
+            if dear and self.families:
                 self.noises = gradient_noise(self.model, self.loss_fn, self.batch, self.families)
         with guard("the sharpness"):
-            self.curvature = sharpness(
-                self.model, self.loss_fn, self.batch, tolerance=0.02, start=self._vector
-            )
-            self._vector = self.curvature.vector
+            if dear:
+                self.curvature = sharpness(
+                    self.model, self.loss_fn, self.batch, tolerance=0.02, start=self._vector
+                )
+                self._vector = self.curvature.vector
+        self._known = self.noises or self._known
         charges = {name: into - out for name, (into, out) in sides.squares.items()}
         with guard("the predicted drift"):
             drift.measured(charges, self.noises)
         values = headline(
             *(sides, self.noises, self.curvature, splits),
-            **{"lr": lr, "explained": drift.explained(), "overhead": math.nan},
+            **{"lr": lr, "explained": drift.explained() if dear else math.nan},
+            **{"overhead": math.nan, "loss": loss, "known": self._known},
         )
         inputs = ExtraInputs(
             *(self.model, self.loss_fn, self.batch, self.families, params, sides, self.noises),
             *(rate, weight_decay, drift.batch_size),
         )
+        values |= {scalar: math.nan for name in self.extras for scalar in NAMES[name]}
+        if not dear:
+            return values
         self.arrays = self._per_unit(charges, drift)
         for name in self.extras:
             with guard(f"the extra {name!r}"):

@@ -18,7 +18,8 @@ def _table(monitor: "Monitor") -> str:
     if not monitor.history:
         return "gradbias: nothing was measured."
     first, start = monitor.history[0]
-    last, now = monitor.history[-1]
+    last = monitor.history[-1][0]
+    now = monitor.latest
     rows = [f"{'':<20}{f'step {first}':>14}{f'step {last}':>14}"]
     rows += [f"{n:<20}{start.get(n, math.nan):>14.4g}{v:>14.4g}" for n, v in now.items()]
     return "\n".join(rows)
@@ -74,8 +75,9 @@ def cost(monitor: "Monitor") -> str:
     clock = monitor.clock
     used = (
         f"gradbias used {clock.used:.2%} of the training time (budget {clock.budget:.2%}) for "
-        f"{clock.measurements} measurements in {clock.step} steps, at least {clock.every} apart."
+        f"{len(monitor.history)} measurements in {clock.step} steps, {clock.measurements} of them "
+        "with noise and sharpness."
     )
-    if clock.step > clock.every and clock.measurements < 2:
-        used += " Few fitted into the budget: raise budget, or make the probe smaller."
+    if clock.step > clock.every and clock.measurements < 3:
+        used += " Few of these fit into the budget: raise budget, or make the probe smaller."
     return used

@@ -1,6 +1,6 @@
 """Balance: equal norms in and out of every unit, without changing what the model computes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -10,7 +10,7 @@ from .._find.examples import captured, example
 from .._find.family import Family
 from .._find.parameters import Call, call_arguments
 from .._find.symmetries import find_symmetries
-from .._measure.batches import B, LossFn
+from .._measure.batches import B, LossFn, as_loss, held
 from .._measure.unwrap import OptimizerWrapper, unwrap_model
 from .jump import ModelJump, leap, snapshot
 from .solve import BalancePoint, balance_point
@@ -22,8 +22,8 @@ def balance(
     *,
     optimizer: Optimizer | OptimizerWrapper | None = None,
     families: Sequence[Family] | None = None,
-    loss_fn: LossFn[B] | None = None,
-    batch: B | None = None,
+    loss_fn: LossFn[B] | nn.Module | None = None,
+    batch: B | Iterable[B] | None = None,
 ) -> ModelJump:
     """Give every unit equal norms in and out: the smallest weights that compute the same function.
 
@@ -40,14 +40,16 @@ def balance(
         optimizer: its momentum and second moments are transformed too, as if the run had always
             been at the new point (of pairs, second moments as if entries were not correlated).
         families: what to move; all that are found if None.
-        loss_fn: `loss_fn(model, batch)`, the mean loss; with it noise and sharpness are measured
-            before and after.
-        batch: of data, for `loss_fn`.
+        loss_fn: `loss_fn(model, batch)`, the mean loss, or a criterion; with it noise and
+            sharpness are measured before and after.
+        batch: of data, for `loss_fn`; or a loader, of which the first is taken.
 
     Returns:
         What changed, with `.undo()`.
     """
     plain = unwrap_model(model).model
+    loss_fn = None if loss_fn is None else as_loss(loss_fn)
+    batch = None if batch is None else held(batch, plain)
     if example_input is not None:
         call = call_arguments(example_input)
     elif loss_fn is not None and batch is not None:

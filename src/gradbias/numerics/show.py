@@ -1,0 +1,41 @@
+"""Objects as the call that makes them, with values instead of types of arrays."""
+
+import inspect
+
+import numpy as np
+
+
+def as_call(value: object) -> str:
+    """`Descent(lr=0.02, noise=Minibatch(batch_size=2))`: fields that are not at their defaults."""
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(type(value)).parameters.items()
+    }
+    shown = [
+        f"{name}={in_words(field)}"
+        for name, field in vars(value).items()
+        if name in defaults and field is not None and not _same(field, defaults[name])
+    ]
+    return f"{type(value).__name__}({', '.join(shown)})"
+
+
+def in_words(value: object) -> str:
+    """A field: numbers as numbers, arrays by their shape, functions by their name."""
+    shape = getattr(value, "shape", None)
+    if isinstance(value, np.ndarray | np.generic | float) and not shape:
+        return f"{value:g}" if np.issubdtype(np.asarray(value).dtype, np.floating) else str(value)
+    if shape is not None:
+        return f"array {'×'.join(map(str, shape))}"
+    if inspect.isroutine(value):
+        return value.__name__
+    return repr(value)
+
+
+def _same(value: object, default: object) -> bool:
+    """Is a field at its default? An array of one number is that number."""
+    if value is default:
+        return True
+    if getattr(value, "shape", None) == () and isinstance(value, np.ndarray):
+        value = value.item()
+    simple = (bool, int, float, str, tuple)
+    return isinstance(value, simple) and isinstance(default, simple) and value == default
