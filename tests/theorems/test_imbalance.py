@@ -101,7 +101,7 @@ def test_a_net_that_is_too_narrow_is_told_how_wide_it_must_be():
     setup = cases.wide(0)
     half = gb.TwoLayer(3, 1, 200)
     narrow = setup.replace(net=half, params=gb.init.inverse_width(half, 0.5, key=0))
-    assert "wide enough: threshold ÷ width (1.6, needs ≤ 1)" in told("imbalance.lemma1", narrow)
+    assert "wide enough: threshold ÷ width (1.6, at most 1)" in told("imbalance.lemma1", narrow)
     uneven = setup.replace(params={**setup.params, "W2": 3 * setup.params["W2"]})
     assert "one normal law" in told("imbalance.thm2", uneven)
 

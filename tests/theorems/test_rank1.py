@@ -46,7 +46,7 @@ def test_sgd_is_expected_farther_away_than_gd():
 
 def test_a_near_miss_names_the_balance():
     setup = THEOREMS[0].instances(0).replace(dynamics=gb.Flow(), until=None, save_at=None)
-    words = str(gb.predict(setup, only="rank1.thm1"))
+    words = str(gb.predict(setup, only="rank1.thm1", full=True))
     assert "rank1.thm1 does not apply: needs: init is balanced (" in " ".join(words.split())
 
 

@@ -54,7 +54,7 @@ def test_a_flow_that_stops_on_the_way_is_refused(known):
 def test_minibatches_are_no_label_noise(known):
     setup = _steps.noisy(3, dynamics=gb.Descent(0.008, gb.Minibatch(1)))
     words = gb.predict(setup, only="zeroloss.*").why_not("zeroloss.slide")
-    assert words.endswith("needs: the noise is on the labels (1, needs ≤ 0.5)")
+    assert "needs: the noise is on the labels (this setup has" in words
 
 
 def test_a_zero_in_the_start_is_a_near_miss(known):

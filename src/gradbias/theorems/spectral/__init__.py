@@ -8,7 +8,8 @@ from ._label_noise import COLLAPSE, RANK_ONE
 from ._label_noise_end import SLOW, STATIONARY
 from ._lemmas_3_1_to_3_3 import LEMMA_3_1, LEMMA_3_2, LEMMA_3_3, LEMMA_C_3
 from ._no_potential import NO_POTENTIAL
-from ._prop_4_1 import PROP_A, PROP_B, PROP_C
+from ._prop_4_1 import PROP_A, PROP_C
+from ._prop_4_1b import PROP_B
 from ._rates import EXP_RATE, LEMMA_C_8
 from ._rich_and_lazy import HOMOGENEITY, RICH_LAZY, TRADE_OFF
 from ._sections_2_3 import BALANCED_RANK, DIMENSION, ZERO
