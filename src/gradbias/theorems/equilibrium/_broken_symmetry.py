@@ -40,7 +40,6 @@ from ._paper import PAPER
 N = 8
 ZETA = 2.0
 LR = 0.02
-AWAY_LR = 0.05  # so large that the term of a finite step counts
 CROWD = 2048
 FEW = np.arange(65)
 HIDDEN = (1, 3)  # a key takes one of these
@@ -87,7 +86,7 @@ class Parts(NamedTuple):
     pulls: np.ndarray
 
 
-def held(key: int, noise: Noise | None = cases.BATCHES, off: float = 0.0, lr: float = LR) -> Setup:
+def held(key: int, noise: Noise | None = cases.BATCHES, off: float = 0.0) -> Setup:
     """A start at the common minimum of both terms, or u away from it."""
     rng = generator(key, "equilibrium approximate")
     h = HIDDEN[key % len(HIDDEN)]
@@ -106,12 +105,12 @@ def held(key: int, noise: Noise | None = cases.BATCHES, off: float = 0.0, lr: fl
     params = {"u": u0 + off / np.sqrt(h), "w": w0, "du": zero, "dw": zero}
     until = Until(steps=int(LATE[-1]))
     problem = Regression.mean(X, Y)
-    return Setup(problem, NETS[h], params, Descent(lr, noise), until, cases.PARAMS, LATE, key)
+    return Setup(problem, NETS[h], params, Descent(LR, noise), until, cases.PARAMS, LATE, key)
 
 
 def away(key: int) -> Setup:
     """A start away from the minimum."""
-    return held(key, off=0.8, lr=AWAY_LR)
+    return held(key, off=-0.8)
 
 
 def parts(setup: Setup) -> Parts:
