@@ -43,6 +43,7 @@ from .noise import LabelNoise as LabelNoise
 from .noise import Minibatch as Minibatch
 from .noise import Replay as Replay
 from .numerics.precision import float64 as float64
+from .problems import Classification as Classification
 from .problems import Population as Population
 from .problems import Regression as Regression
 from .problems import Samples as Samples

@@ -26,7 +26,7 @@ MOST_STEPS = 10**15  # beyond it, a clock would lose count
 DEFAULT_STEPS = 10**6
 DEFAULT_TIME = 1e4
 DEFAULT_GAP = 1e-12
-LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
+LASTING_STEPS = 10**5  # where no gap ends the run: noise never dies out, or the loss falls on
 
 
 @dataclasses.dataclass(init=False, unsafe_hash=True)  # it cannot change: see __setattr__
@@ -84,7 +84,8 @@ class Setup(Remembers):
         dynamics: how the parameters move.
         until: when to stop; by default at a gap of 1e-12, or after 10⁶ steps (Descent) or time
             10⁴ (Flow). Descent with noise that never dies out, such as `LabelNoise`, reaches no
-            gap and takes 10⁵ steps.
+            gap and takes 10⁵ steps. A `Classification` has no gap to reach either: its loss falls
+            for ever, and the predictor goes on turning.
         record: observables to save, a dict {name: observable} or a list; by default the loss and,
             for linear nets, theta.
         save_at: steps (Descent) or times (Flow) to save at; by default 200, log-spaced.
@@ -119,7 +120,7 @@ class Setup(Remembers):
         if until is not None:
             _expect("until", until, Until, "gb.Until(steps=1000)")
         until_given = until
-        until = _until(until, dynamics)
+        until = _until(until, problem, dynamics)
         params = _parameters(net, params)
         key = checks.integer("key", key)
         limit = _limit(until, dynamics)
@@ -230,19 +231,22 @@ def _leaves(params: PyTree) -> list[Any]:
     return jax.tree.leaves(params)
 
 
-def _until(until: Until | None, dynamics: Dynamics) -> Until:
+def _until(until: Until | None, problem: Problem, dynamics: Dynamics) -> Until:
     if dynamics.at_minimum and (until is None or until.gap is not None):
         raise ValueError(
             f"until must name a time and no gap, such as gb.Until(time=1), got {until!r}: in "
             f"{type(dynamics).__name__} the loss is at its minimum all along"
         )
-    return _default_until(dynamics) if until is None else until
+    return _default_until(problem, dynamics) if until is None else until
 
 
-def _default_until(dynamics: Dynamics) -> Until:
+def _default_until(problem: Problem, dynamics: Dynamics) -> Until:
     noise: Any = getattr(dynamics, "noise", None)
-    if dynamics.axis == "step" and noise is not None and noise.lasts:
+    lasts = problem.falls_for_ever or (noise is not None and noise.lasts)
+    if dynamics.axis == "step" and lasts:
         return Until(steps=LASTING_STEPS)
+    if problem.falls_for_ever:
+        return Until(time=DEFAULT_TIME)
     if dynamics.axis == "step":
         return Until(gap=DEFAULT_GAP, steps=DEFAULT_STEPS)
     return Until(gap=DEFAULT_GAP, time=DEFAULT_TIME)

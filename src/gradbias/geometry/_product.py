@@ -42,6 +42,13 @@ class Product(Geometry):
         )
 
     @property
+    def given(self) -> dict[str, Any]:
+        """What makes the same geometry again."""
+        one = isinstance(self.geometries, Geometry)
+        geometries = self.geometries if one else dict(self.geometries)
+        return {"geometries": geometries, "scales": dict(self.scales)}
+
+    @property
     def rotates(self) -> bool:
         one = isinstance(self.geometries, Geometry)
         each = [self.geometries] if one else [geometry for _, geometry in self.geometries]

@@ -1,6 +1,7 @@
 """Problems: what is fitted; and generators for the data sets of the papers."""
 
 from ._batch import Batch
+from ._classification import Classification
 from ._manifolds import Curve, Hyperbola, Motor, TanhFit
 from ._planted import gaussian, orthogonal, sparse, whitened
 from ._population import Population
@@ -12,6 +13,7 @@ from .base import Problem, QuadraticProblem
 
 __all__ = [
     "Batch",
+    "Classification",
     "Curve",
     "Hyperbola",
     "Motor",
