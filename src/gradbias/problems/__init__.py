@@ -3,6 +3,7 @@
 from ._batch import Batch
 from ._classification import Classification
 from ._manifolds import Curve, Hyperbola, Motor, TanhFit
+from ._max_margin import MaxMargin
 from ._planted import gaussian, orthogonal, sparse, whitened
 from ._population import Population
 from ._regression import Regression
@@ -16,6 +17,7 @@ __all__ = [
     "Classification",
     "Curve",
     "Hyperbola",
+    "MaxMargin",
     "Motor",
     "Population",
     "Problem",

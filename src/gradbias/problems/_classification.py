@@ -105,20 +105,35 @@ class Classification(MeanLoss, FiniteData):
 
     def log_loss(self, theta: ArrayLike) -> Number:
         """The logarithm of L, to all digits also where L is below the smallest double."""
-        each = self.sample_loss.log_values(self._outputs(theta), self.Y)
-        return log_sum_exp(each) - np.log(self.n)
+        return self.log_mean(self._outputs(theta))
 
     def gradient(self, theta: ArrayLike) -> Array:
         return self.theta_gradient(self.as_predictor(theta)).reshape(np.shape(theta))
 
     def margins(self, theta: ArrayLike) -> Array:
         """By how much each sample is on its side, (n,): y·f, or f_y − the largest other output."""
-        outputs = self._outputs(theta)
+        pairs = self.pair_margins(self._outputs(theta))
+        return module_of(pairs).min(pairs, axis=1)
+
+    def pair_margins(self, outputs: Array) -> Array:
+        """The margins against each other class, (n, k): ∞ for a sample's own; y·f of two."""
         if self.vector:
-            return self.Y * outputs[:, 0]
+            return self.Y[:, None] * outputs
         xp = module_of(outputs)
-        own = xp.sum(outputs * self.Y, axis=1)
-        return own - xp.max(xp.where(self.Y > 0, -np.inf, outputs), axis=1)
+        own = xp.sum(outputs * self.Y, axis=1, keepdims=True)
+        return xp.where(self.Y > 0, np.inf, own - outputs)
+
+    def shares(self, outputs: Array) -> Array:
+        """Each constraint's share p of the gradient, (n, k), of sum one, to all digits."""
+        log_weights = self.sample_loss.log_weights(outputs, self.Y)
+        return module_of(outputs).exp(log_weights - log_sum_exp(log_weights))
+
+    def combine(self, shares: Array) -> Array:
+        """Zᵀp, (d, k): what the constraints add up to."""
+        if self.vector:
+            return self.X.T @ (self.Y[:, None] * shares)
+        own = module_of(shares).sum(shares, axis=1, keepdims=True)
+        return self.X.T @ (own * self.Y - shares)
 
     @functools.cached_property
     def constraints(self) -> np.ndarray:

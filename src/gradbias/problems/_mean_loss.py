@@ -1,5 +1,6 @@
 """The mean over samples of a loss of their outputs."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 
 from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, rows, weighted
+from ._sample_losses import log_sum_exp
 from .base import LossOfOutputs, Slope
 
 
@@ -41,6 +43,15 @@ class MeanLoss(LossOfOutputs):
         X, Y = self._drawn(batch)
         outputs = net(params, X).reshape(len(X), -1)
         return jnp.mean(weighted(self.sample_loss.values(outputs, Y), batch))
+
+    def log_net_loss(self, net: Callable[..., Any], params: PyTree) -> Number:
+        """The logarithm of the loss on all data, of a loss that has margins (jax-level)."""
+        return self.log_mean(net(params, self.inputs).reshape(len(self.inputs), -1))
+
+    def log_mean(self, outputs: Array) -> Number:
+        """The logarithm of the mean loss of (n, k) outputs, of a loss that has margins."""
+        each = self.sample_loss.log_values(outputs, self.targets)
+        return log_sum_exp(each) - math.log(len(outputs))
 
     def _seen(self, batch: Batch | None) -> tuple[Any, Slope]:
         X, Y = self._drawn(batch)
