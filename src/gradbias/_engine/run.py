@@ -125,12 +125,12 @@ def describe_dynamics(setup: Setup) -> str:
         value = getattr(dynamics, name)
         if value is None or (isinstance(value, np.ndarray) and value == 0):
             continue
-        if isinstance(value, str) and value == "auto":
+        if isinstance(value, str) and value in ("auto", "time"):
             continue
         number = isinstance(value, np.ndarray) and value.ndim == 0
         words = f"{float(value):g}" if number else getattr(value, "__name__", type(value).__name__)
         words = repr(value) if isinstance(value, str) else words
-        shown.append(f"{name}={words}")
+        shown.append(f"{name.removesuffix('_name')}={words}")
     return f"{type(dynamics).__name__}({', '.join(shown)})"
 
 
@@ -145,8 +145,8 @@ def dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
     """The observables (saves, …) as variables over the saves of a setup."""
     axis = setup.dynamics.axis
     coords: dict[str, Any] = {axis: setup.save_at}
-    if axis == "step":
-        coords["time"] = ("step", setup.dynamics.time(setup.save_at))
+    if axis != "time":
+        coords["time"] = (axis, setup.dynamics.time(setup.save_clock))
     measured = jax.tree.map(lambda v: v[:, None], values)
     variables = {
         name: ((axis, *dims), array[:, 0])
@@ -178,7 +178,7 @@ def variables_of(
         else:
             dims = setup.record[name].dims(setup.problem, setup.net)
             found.append((name, _dims(name, dims, value), value))
-    axes = {dim for _, dims, _ in found for dim in dims} | {"step", "time"}
+    axes = {dim for _, dims, _ in found for dim in dims} | {"step", "time", "log_time"}
     names = [name for name, _, _ in found]
     for name in names:
         if names.count(name) > 1 or name in axes:

@@ -194,7 +194,8 @@ def _family(start: Prepared, flat: _Flat) -> Hashable:
         type(dynamics),
         callable(getattr(dynamics, "lr", None)),
         setup.until.check_every,
-        setup.until.gap is None,
+        setup.goal is None,
+        dynamics.axis,
         # An adaptive integrator stops at the saves of all members that run with it.
         None if dynamics.counts_steps else (setup.save_clock.tobytes(), setup.limit),
     )

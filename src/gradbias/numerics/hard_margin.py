@@ -5,9 +5,12 @@ Squares Problems, chapter 23) turn into non-negative least squares: an active se
 rounding.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -92,7 +95,9 @@ def _of_program(w: np.ndarray, multipliers: np.ndarray, scale: float) -> HardMar
     return HardMargin(w / scale, multipliers * (multipliers.sum() / scale**2))
 
 
-def _program(cost: np.ndarray, matrix: np.ndarray, upper: np.ndarray, bounds: list[Any]) -> Any:
+def _program(
+    cost: np.ndarray, matrix: np.ndarray, upper: np.ndarray, bounds: list[Any]
+) -> "OptimizeResult":
     from scipy.optimize import linprog  # slow to import, and needed only here
 
     found = linprog(cost, matrix, upper, bounds=bounds, method="highs", options=TIGHT)

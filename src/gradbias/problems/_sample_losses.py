@@ -20,7 +20,7 @@ from ..numerics.types import Array, Number
 FAR = 30.0  # a margin from which on log(1 + e^{−m}) is e^{−m}(1 − e^{−m}/2), to all digits
 
 
-class SampleLoss(Module):
+class LossOfSample(Module):
     """A loss of the outputs of one sample; methods take those of n samples."""
 
     @abc.abstractmethod
@@ -32,7 +32,7 @@ class SampleLoss(Module):
         """Their derivatives in the outputs, (n, k)."""
 
 
-class FunctionLoss(SampleLoss):
+class FunctionLoss(LossOfSample):
     """A user's loss(output, y), written with jax.numpy."""
 
     function: Callable[[Any, Any], Any] = eqx.field(static=True)
@@ -50,7 +50,7 @@ class FunctionLoss(SampleLoss):
         return jax.grad(lambda f: jnp.sum(self.values(f, Y)))(shaped).reshape(outputs.shape)
 
 
-class MarginLoss(SampleLoss):
+class MarginLoss(LossOfSample):
     """A decreasing function of the margin of a sample."""
 
     @abc.abstractmethod

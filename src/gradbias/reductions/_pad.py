@@ -94,7 +94,8 @@ def padded_params(params: dict[str, Any], frame: PaddedSize) -> dict[str, Any]:
 
 def padded_problem(problem: LossOfOutputs, frame: PaddedSize) -> LossOfOutputs:
     """The problem in a larger frame: more directions, in which the data do not vary."""
-    r, k = frame.dims[0], frame.dims[-1]
+    r = frame.dims[0]
+    k = frame.dims[-1]
     if isinstance(problem, SpectralMean):
         return _padded(problem, inputs=(problem.n, r))
     if isinstance(problem, SpectralRegression):
