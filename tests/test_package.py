@@ -63,7 +63,6 @@ PRIVATE = {
     "gradbias.problems._population": "parts of a problem that a reduction writes in another basis",
     "gradbias.problems._regression": "parts of a problem that a reduction writes in another basis",
     "gradbias.problems._mean_loss": "parts of a problem that a reduction writes in another basis",
-    "gradbias.problems._sample_losses": "the loss of a sample is the same in every basis",
     "gradbias.problems._batch": "the weighted batch that gradients and reductions agree on",
     "gradbias.theorems._shared_hypotheses": "a verdict asks what a hypothesis asks",
     "gradbias.limit._observe_at_limit": "weak errors measure a diffusion at its limit",

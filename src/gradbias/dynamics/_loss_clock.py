@@ -71,7 +71,13 @@ class LossClockStepper(Stepper):
         return LossClockState(dt, solver, count, start[2], count, zero)
 
     def advance(
-        self, system: System, state: State, start: PyTree, target: Number, drive: Any, goal: Number
+        self,
+        system: System,
+        state: State,
+        start: PyTree,
+        target: Number,
+        drive: Number,
+        goal: Number,
     ) -> State:
         def unfinished(state: State) -> jax.Array:
             budget = state.memory.taken < drive

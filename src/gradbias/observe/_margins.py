@@ -1,6 +1,7 @@
 """Classification: margins, certificates, and which samples carry the weight."""
 
 import abc
+import math
 from typing import Any
 
 import equinox as eqx
@@ -22,11 +23,12 @@ class OfOutputs(Observable):
         need_classes(self, problem)
         return ThroughPredictor(self) if isinstance(net, LinearNet) else self
 
-    def __call__(self, problem: Any, net: Any, params: PyTree) -> PyTree:
-        return self.of_outputs(problem, net(params, problem.X).reshape(problem.n, problem.k))
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> PyTree:
+        known = classes_of(problem)
+        return self.of_outputs(known, net(params, known.X).reshape(known.n, known.k))
 
     @abc.abstractmethod
-    def of_outputs(self, problem: Any, outputs: Array) -> PyTree:
+    def of_outputs(self, problem: Classification, outputs: Array) -> PyTree:
         """The measurement of (n, k) outputs (jax-level)."""
 
 
@@ -39,8 +41,9 @@ class ThroughPredictor(OfPredictor):
     def name(self) -> str:
         return self.measurement.name
 
-    def of_theta(self, problem: Any, theta: Array) -> PyTree:
-        return self.measurement.of_outputs(problem, problem.X @ theta)
+    def of_theta(self, problem: Problem, theta: Array) -> PyTree:
+        known = classes_of(problem)
+        return self.measurement.of_outputs(known, known.X @ theta)
 
 
 class LogLoss(OfOutputs):
@@ -53,7 +56,7 @@ class LogLoss(OfOutputs):
     def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def of_outputs(self, problem: Any, outputs: Array) -> Number:
+    def of_outputs(self, problem: Classification, outputs: Array) -> Number:
         return problem.log_mean(outputs)
 
 
@@ -70,7 +73,7 @@ class DualWeights(OfOutputs):
     def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ("sample",) if problem.vector else ("sample", "class")
 
-    def of_outputs(self, problem: Any, outputs: Array) -> Array:
+    def of_outputs(self, problem: Classification, outputs: Array) -> Array:
         return problem.at_edge(problem.shares(outputs))
 
 
@@ -84,7 +87,7 @@ class EntropyGap(OfOutputs):
     def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def of_outputs(self, problem: Any, outputs: Array) -> jax.Array:
+    def of_outputs(self, problem: Classification, outputs: Array) -> jax.Array:
         p = problem.shares(outputs)
         return jnp.sum(jax.scipy.special.entr(p)) + jnp.log(jnp.max(p))
 
@@ -105,12 +108,14 @@ class Margin(OfPredictor):
     def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def of_theta(self, problem: Any, theta: Array) -> jax.Array:
-        size = self.geometry.norm(theta)
-        return jnp.min(problem.margins(theta)) / jnp.where(size == 0, 1.0, size)
+    def of_theta(self, problem: Problem, theta: Array) -> jax.Array:
+        size = jnp.asarray(self.geometry.norm(theta))
+        return jnp.min(jnp.asarray(classes_of(problem).margins(theta))) / jnp.where(
+            size == 0, 1.0, size
+        )
 
 
-class Certificate(OfPredictor):
+class MarginCertificate(OfPredictor):
     """Bounds on the largest margin of any predictor; see `certificate`."""
 
     geometry: Geometry
@@ -123,9 +128,9 @@ class Certificate(OfPredictor):
         need_linear_classes(self, problem, net)
         return self
 
-    def of_theta(self, problem: Any, theta: Array) -> dict[str, Any]:
-        shares = problem.shares(problem.X @ theta)
-        upper = self.geometry.dual_norm(problem.combine(shares))
+    def of_theta(self, problem: Problem, theta: Array) -> dict[str, Any]:
+        known = classes_of(problem)
+        upper = self.geometry.dual_norm(known.combine(known.shares(known.X @ theta)))
         return {"lower": Margin(self.geometry).of_theta(problem, theta), "upper": upper}
 
 
@@ -164,9 +169,10 @@ class SmoothedMargin(Observable):
     def dims(self, problem: Problem, net: Net) -> tuple[str, ...]:
         return ()
 
-    def __call__(self, problem: Any, net: Any, params: PyTree) -> jax.Array:
-        total = problem.log_net_loss(net, params) + jnp.log(float(problem.n))
-        if problem.loss_name != "exponential":  # the e^{−m} of which it would be the loss
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> jax.Array:
+        known = classes_of(problem)
+        total = jnp.asarray(known.log_net_loss(net, params)) + math.log(known.n)
+        if known.loss_name != "exponential":  # the e^{−m} of which it would be the loss
             few = jnp.where(total < -30, 0.0, total)
             total = jnp.where(total < -30, total + 0.5 * jnp.exp(total), _log_expm1_exp(few))
         return -total / L2().norm(params) ** self.degree
@@ -187,18 +193,19 @@ class Kkt(Observable):
         need_classes(self, problem)
         return self
 
-    def __call__(self, problem: Any, net: Any, params: PyTree) -> dict[str, Any]:
-        slope = jax.grad(lambda p: -problem.log_net_loss(net, p))(params)
+    def __call__(self, problem: Problem, net: Net, params: PyTree) -> dict[str, Any]:
+        known = classes_of(problem)
+        slope = jax.grad(lambda p: -jnp.asarray(known.log_net_loss(net, p)))(params)
         ascent = L2().steepest(slope)
         unit = L2().steepest(params)
         pairs = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), unit, ascent)
-        outputs = net(params, problem.X).reshape(problem.n, problem.k)
-        q = problem.pair_margins(outputs)
+        outputs = net(params, known.X).reshape(known.n, known.k)
+        q = jnp.asarray(known.pair_margins(outputs))
         least = jnp.min(q)
         beyond = jnp.where(jnp.isfinite(q), q - least, 0.0)  # nothing for a sample's own class
         return {
             "misalignment": sum(jax.tree.leaves(pairs)) / 2,  # 1 − cos, without cancellation
-            "slackness": jnp.sum(problem.shares(outputs) * beyond) / least,
+            "slackness": jnp.sum(known.shares(outputs) * beyond) / least,
         }
 
 
@@ -211,7 +218,7 @@ def margin(geometry: GeometryLike = L2) -> Margin:
     return Margin(as_geometry("geometry", geometry))
 
 
-def certificate(geometry: GeometryLike = L2) -> Certificate:
+def certificate(geometry: GeometryLike = L2) -> MarginCertificate:
     """A lower and an upper bound on the margin of the best linear predictor, from this one alone.
 
     `certificate_lower` is its own margin, `certificate_upper` ‖Σp_i z_i‖_* with its dual weights
@@ -220,7 +227,7 @@ def certificate(geometry: GeometryLike = L2) -> Certificate:
     Args:
         geometry: in whose norm.
     """
-    return Certificate(as_geometry("geometry", geometry))
+    return MarginCertificate(as_geometry("geometry", geometry))
 
 
 def smoothed_margin(degree: float) -> SmoothedMargin:
@@ -232,6 +239,12 @@ def smoothed_margin(degree: float) -> SmoothedMargin:
         degree: L of f(cθ) = c^L f(θ): the number of layers of a linear or relu net.
     """
     return SmoothedMargin(checks.number("degree", degree, above=0))
+
+
+def classes_of(problem: Problem) -> Classification:
+    """A problem that was seen to have margins when the observable was bound."""
+    assert isinstance(problem, Classification)
+    return problem
 
 
 def need_classes(observable: Observable, problem: Problem) -> None:

@@ -8,6 +8,7 @@ from ._planted import gaussian, orthogonal, sparse, whitened
 from ._population import Population
 from ._regression import Regression
 from ._samples import Samples
+from ._separable import digit_classes, separable
 from ._tasks import autoencoding, conflicting, digits, relu_teacher
 from ._teachers import gaussian_teacher, relu_directions, sparse_teacher
 from .base import Problem, QuadraticProblem
@@ -27,12 +28,14 @@ __all__ = [
     "TanhFit",
     "autoencoding",
     "conflicting",
+    "digit_classes",
     "digits",
     "gaussian",
     "gaussian_teacher",
     "orthogonal",
     "relu_directions",
     "relu_teacher",
+    "separable",
     "sparse",
     "sparse_teacher",
     "whitened",

@@ -13,13 +13,12 @@ from ..numerics.constants import sealed
 from ..numerics.types import Array, Number
 from ._labels import read_labels
 from ._max_margin import MaxMargin, find_max_margin
-from ._mean_loss import MeanLoss
+from ._mean_loss import DataLoss
 from ._sample_losses import LOSSES, MarginLoss, log_sum_exp, module_of
 from ._separability import Separability, find_separability
-from .base import FiniteData
 
 
-class Classification(MeanLoss, FiniteData):
+class Classification(DataLoss):
     """L = (1/n) Σ loss of sample i, on the outputs XΘ; there is no intercept.
 
     A constant column of X does the work of one, and is penalised like any other. Classes are those
@@ -78,14 +77,6 @@ class Classification(MeanLoss, FiniteData):
         """What makes the same problem again."""
         words = isinstance(self.classes[0], str)
         return {"y": self.y.tolist() if words else self.y, "loss": self.loss_name}
-
-    @property
-    def inputs(self) -> Array:
-        return self.X
-
-    @property
-    def targets(self) -> Array:
-        return self.Y
 
     @property
     def sample_loss(self) -> MarginLoss:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, rows, weighted
 from ._sample_losses import log_sum_exp
-from .base import LossOfOutputs, Slope
+from .base import FiniteData, LossOfOutputs, Slope
 
 
 class MeanLoss(LossOfOutputs):
@@ -74,3 +74,15 @@ class MeanLoss(LossOfOutputs):
         if batch.label_noise is not None:
             Y = Y + batch.label_noise.reshape(Y.shape)
         return X, Y
+
+
+class DataLoss(MeanLoss, FiniteData):
+    """A mean over the user's own data, as they gave them."""
+
+    @property
+    def inputs(self) -> Array:
+        return self.X
+
+    @property
+    def targets(self) -> Array:
+        return self.Y

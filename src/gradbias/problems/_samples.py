@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
 from ..numerics.types import Array, Number
-from ._mean_loss import MeanLoss
+from ._mean_loss import DataLoss
 from ._sample_losses import FunctionLoss
-from .base import FiniteData, checked_data
+from .base import checked_data
 
 
-class Samples(MeanLoss, FiniteData):
+class Samples(DataLoss):
     """L = (1/n) Σ loss(output_i, y_i): simulation, charges and noise for any loss.
 
     Args:
@@ -64,14 +64,6 @@ class Samples(MeanLoss, FiniteData):
         if checks.is_traced(theta):
             return jax.grad(self._value)(matrix).reshape(np.shape(theta))
         return self._on_host(jax.grad(self._value), matrix).reshape(np.shape(theta))
-
-    @property
-    def inputs(self) -> Array:
-        return self.X
-
-    @property
-    def targets(self) -> Array:
-        return self.Y
 
     @property
     def sample_loss(self) -> FunctionLoss:

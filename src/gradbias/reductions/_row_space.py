@@ -12,7 +12,6 @@ from ..problems._batch import weighted
 from ..problems._mean_loss import MeanLoss
 from ..problems._population import DiagonalExcess, Fresh
 from ..problems._regression import Rows, SpectralExcess
-from ..problems._sample_losses import LossOfSample
 from ..problems.base import LossOfOutputs, Quadratic, Slope
 
 Means = (Samples, Classification)
@@ -88,7 +87,7 @@ class SpectralMean(MeanLoss):
 
     inputs: Any  # not named X, as above
     targets: Any
-    sample_loss: LossOfSample
+    sample_loss: Any
     least: Any
     k: int = eqx.field(static=True)
 
