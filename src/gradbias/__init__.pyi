@@ -2,6 +2,7 @@
 
 from . import dynamics as dynamics
 from . import figures as figures
+from . import geometry as geometry
 from . import init as init
 from . import nets as nets
 from . import noise as noise
@@ -42,6 +43,7 @@ from .noise import LabelNoise as LabelNoise
 from .noise import Minibatch as Minibatch
 from .noise import Replay as Replay
 from .numerics.precision import float64 as float64
+from .problems import Classification as Classification
 from .problems import Population as Population
 from .problems import Regression as Regression
 from .problems import Samples as Samples

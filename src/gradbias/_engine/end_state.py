@@ -79,7 +79,7 @@ def _status(
         ending = used_up
     if ending is used_up and setup.limit is not None:
         clock = setup.limit  # a state that no longer moves is the state at the limit, too
-    at = clock if dynamics.axis == "step" else float(dynamics.time(np.asarray([clock]))[0])
+    at = float(dynamics.on_axis(np.asarray([clock]))[0])
     at = int(at) if dynamics.axis == "step" else at
     reason = dynamics.reasons.get(code, "")
     if ending in (Ending.STUCK_AT_A_SADDLE, Ending.STATIONARY, Ending.STEPS_TOO_SMALL):
@@ -89,7 +89,7 @@ def _status(
             reason = f"Next to nothing has moved. {_how_flat(steep, first)}"
     elif ending is Ending.INTEGRATOR_FAILED and not reason:
         reason = f"{SENTENCES[ending]} {unequal_scales(setup.problem)}"
-    return Status(ending, at, dynamics.axis, setup.until.gap is not None, reason.strip())
+    return Status(ending, at, dynamics.axis, setup.goal is not None, reason.strip())
 
 
 def _how_flat(steep: Slope | None, first: Slope | None) -> str:
@@ -104,6 +104,8 @@ def _flat(ensemble: MemberStack, stop: Stop, member: int, steep: Slope) -> bool:
     """dL/dt = −‖∇L‖²: at this slope, would all the time so far remove next to no gap?"""
     clock = np.asarray([stop.states.clock[member]])
     elapsed = float(ensemble.setups[member].dynamics.time(clock)[0])
+    if not np.isfinite(elapsed):
+        return False
     if ensemble.unknown:  # how far it is from the minimum, nobody knows
         return bool(steep.squared * elapsed < 1e-6 * (stop.first_gaps[member] - steep.gap))
     slow = steep.squared * elapsed < 1e-6 * steep.gap
@@ -123,7 +125,7 @@ def _at_rest(
     setup = ensemble.setups[member]
     code = int(stop.states.code[member])
     known = ensemble.starts[member].system.gap.excess is not None
-    asked = setup.until.gap is not None
+    asked = setup.goal is not None
     decays = setup.dynamics.weight_decay != 0
     if code == STATIONARY and asked and first is not None:
         asleep = steep.squared > UNCHANGED * first.squared

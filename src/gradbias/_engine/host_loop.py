@@ -95,7 +95,7 @@ class MemberStack:
         self.counts = starts[0].dynamics.counts_steps
         self.differ = differ
         self.stack: Stack = stack([(start.system, start.stepper) for start in starts], differ)
-        goals = [-np.inf if s.until.gap is None else s.until.gap for s in self.setups]
+        goals = [-np.inf if s.goal is None else s.goal for s in self.setups]
         clock, never = (np.int64, NEVER) if self.counts else (np.float64, np.inf)
         limits = [never if s.limit is None else s.limit for s in self.setups]
         rests = np.asarray([start.dynamics.may_rest for start in starts])
@@ -109,7 +109,7 @@ class MemberStack:
         # Steps that adapt depend on rounding, which is another where members are side by side.
         self.side_by_side = self.counts and fits_side_by_side(starts[0].params, len(starts))
         every = self.setups[0].until.check_every
-        if all(s.until.gap is None for s in self.setups):
+        if all(s.goal is None for s in self.setups):
             every = max(every, UNWATCHED)
         self.every = every if self.counts else None
         self.grain = min(every, _grain(starts))

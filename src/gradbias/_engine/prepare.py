@@ -6,7 +6,7 @@ from ..dynamics import Gap, System
 from ..nets import LinearNet, Net
 from ..numerics.memo import Memo
 from ..problems import Population, Problem
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs, Quadratic
 from ..reductions import Growth, PaddedSize, padded_lift, padded_params, padded_problem, rounded
 from ..reductions import reduce as find_reduction
 from .host_loop import Prepared
@@ -80,7 +80,7 @@ def start_in_full(setup: Setup, reason: str, memo: Memo | None = None) -> Prepar
 
 
 def _system(
-    problem: Problem | Quadratic,
+    problem: Problem | LossOfOutputs,
     net: Net,
     computable: bool,
     tally: Tally | None,
@@ -96,11 +96,10 @@ def _system(
     return memo.of("system", (problem, net, growth), system)
 
 
-def _gap(problem: Problem | Quadratic, net: Net, computable: bool) -> Gap:
+def _gap(problem: Problem | LossOfOutputs, net: Net, computable: bool) -> Gap:
     if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
         return Gap(problem.excess(), computable)
-    least = problem.least if isinstance(problem, Problem) else None
-    return Gap(None, computable, least)
+    return Gap(None, computable, getattr(problem, "least", None))
 
 
 def _record(setup: Setup, memo: Memo) -> dict[str, Any]:

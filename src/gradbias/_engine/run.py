@@ -137,8 +137,8 @@ def dataset(setup: Setup, values: dict[str, Any], status: Status) -> xr.Dataset:
     """The observables (saves, …) as variables over the saves of a setup."""
     axis = setup.dynamics.axis
     coords: dict[str, Any] = {axis: setup.save_at}
-    if axis == "step":
-        coords["time"] = ("step", setup.dynamics.time(setup.save_at))
+    if axis != "time":
+        coords["time"] = (axis, setup.dynamics.time(setup.save_clock))
     measured = jax.tree.map(lambda v: v[:, None], values)
     variables = {
         name: ((axis, *dims), array[:, 0])
@@ -170,7 +170,7 @@ def variables_of(
         else:
             dims = setup.record[name].dims(setup.problem, setup.net)
             found.append((name, _dims(name, dims, value), value))
-    axes = {dim for _, dims, _ in found for dim in dims} | {"step", "time"}
+    axes = {dim for _, dims, _ in found for dim in dims} | {"step", "time", "log_time"}
     names = [name for name, _, _ in found]
     for name in names:
         if names.count(name) > 1 or name in axes:

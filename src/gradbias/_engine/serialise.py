@@ -62,6 +62,7 @@ def decode(value: Any, arrays: Arrays) -> Any:
 def classes() -> dict[str, type]:
     """Gradbias's own classes that a setup is made of, by name."""
     from ..dynamics import Dynamics, Piecewise
+    from ..geometry import Geometry
     from ..nets import Net
     from ..noise import Noise
     from ..observe import Observable
@@ -69,7 +70,7 @@ def classes() -> dict[str, type]:
     from .setup import Setup, Until
 
     found: dict[str, type] = {"Setup": Setup, "Until": Until, "Piecewise": Piecewise}
-    waiting: list[type] = [Dynamics, Net, Noise, Observable, Problem]
+    waiting: list[type] = [Dynamics, Geometry, Net, Noise, Observable, Problem]
     while waiting:
         for child in waiting.pop().__subclasses__():
             waiting.append(child)

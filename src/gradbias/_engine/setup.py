@@ -28,7 +28,9 @@ MOST_STEPS = 10**15  # beyond it, a clock would lose count
 DEFAULT_STEPS = 10**6
 DEFAULT_TIME = 1e4
 DEFAULT_GAP = 1e-12
-LASTING_STEPS = 10**5  # with noise that never dies out, so that no gap ends the run
+DEFAULT_LOG_TIME = 100.0
+LOG_SAVES = 51  # a save ends a step, and in log t there are few of them
+LASTING_STEPS = 10**5  # where no gap ends the run: noise never dies out, or the loss falls on
 
 
 @dataclasses.dataclass(
@@ -43,6 +45,8 @@ class Until:
         gap: the loss above its minimum on clean labels. Where the minimum is unknown
             (`gb.Samples` without `minimum=`), what as much time again would lower the loss by, at
             the slope where the run is.
+        log_time: the logarithm of a time: t = e^log_time.
+        loss: the loss itself.
         check_every: Descent looks at the gap on steps divisible by this, so that where it stops
             does not depend on how the run is cut into pieces.
     """
@@ -50,6 +54,8 @@ class Until:
     steps: int | None
     time: float | None
     gap: float | None
+    log_time: float | None
+    loss: float | None
     check_every: int
 
     def __init__(
@@ -58,9 +64,13 @@ class Until:
         time: SupportsFloat | None = None,
         gap: SupportsFloat | None = None,
         check_every: SupportsIndex = 100,
+        log_time: SupportsFloat | None = None,
+        loss: SupportsFloat | None = None,
     ):
-        if steps is None and time is None and gap is None:
-            raise ValueError("until must name steps=, time= or gap=, got none of them")
+        if all(limit is None for limit in (steps, time, gap, log_time, loss)):
+            raise ValueError(
+                "until must name steps=, time=, gap=, log_time= or loss=, got none of them"
+            )
         every = checks.integer("until.check_every", check_every, at_least=1)
         named = {"steps": None, "time": None, "gap": None, "check_every": every}
         if steps is not None:
@@ -69,6 +79,11 @@ class Until:
             named["time"] = checks.number("until.time", time, above=0)
         if gap is not None:
             named["gap"] = checks.number("until.gap", gap, at_least=0)
+        named |= {"log_time": None, "loss": None}
+        if log_time is not None:
+            named["log_time"] = checks.number("until.log_time", log_time)
+        if loss is not None:
+            named["loss"] = checks.number("until.loss", loss)
         vars(self).update(named)
 
     def __repr__(self) -> str:
@@ -93,7 +108,8 @@ class Setup(Remembers):
         dynamics: how the parameters move.
         until: when to stop; by default at a gap of 1e-12, or after 10⁶ steps (Descent) or time
             10⁴ (Flow). Descent with noise that never dies out, such as `LabelNoise`, reaches no
-            gap and takes 10⁵ steps.
+            gap and takes 10⁵ steps. A `Classification` has no gap to reach either: its loss falls
+            for ever, and the predictor goes on turning.
         record: observables to save, a dict {name: observable} or a list; by default the loss and,
             for linear nets, theta.
         save_at: steps (Descent) or times (Flow) to save at; by default 200, log-spaced.
@@ -128,7 +144,7 @@ class Setup(Remembers):
         if until is not None:
             _expect("until", until, Until, "gb.Until(steps=1000)")
         until_given = until
-        until = _until(until, dynamics)
+        until = _until(until, problem, dynamics)
         params = _parameters(net, params)
         key = checks.integer("key", key)
         limit = _limit(until, dynamics)
@@ -138,7 +154,9 @@ class Setup(Remembers):
         default = [observe.loss, observe.theta] if isinstance(net, LinearNet) else [observe.loss]
         named = ReadOnlyDict(observe.named(default if record is None else record))
         _check_sums(named, dynamics)
-        saves = clocks if dynamics.axis == "step" else constant(dynamics.time(clocks))
+        saves = clocks if dynamics.axis == "step" else constant(dynamics.on_axis(clocks))
+        if dynamics.axis == "log_time" and save_at is not None:
+            saves = checks.constant_array("save_at", save_at)  # to the last digit
         given = {
             "until": until_given,
             "record": None if record is None else named,
@@ -158,6 +176,15 @@ class Setup(Remembers):
             given=ReadOnlyDict(given),
             start=_leaves(params),
         )
+
+    @property
+    def goal(self) -> float | None:
+        """The excess loss at which the run ends; None if none is asked for."""
+        asked = [] if self.until.gap is None else [self.until.gap]
+        if self.until.loss is not None:
+            least = getattr(self.problem, "min_loss", self.problem.least)
+            asked.append(self.until.loss - (0.0 if least is None else float(least)))
+        return max(asked, default=None)
 
     @property
     def params(self) -> PyTree:
@@ -241,19 +268,24 @@ def _leaves(params: PyTree) -> list[Any]:
     return jax.tree.leaves(params)
 
 
-def _until(until: Until | None, dynamics: Dynamics) -> Until:
+def _until(until: Until | None, problem: Problem, dynamics: Dynamics) -> Until:
     if dynamics.at_minimum and (until is None or until.gap is not None):
         raise ValueError(
             f"until must name a time and no gap, such as gb.Until(time=1), got {until!r}: in "
             f"{type(dynamics).__name__} the loss is at its minimum all along"
         )
-    return _default_until(dynamics) if until is None else until
+    return _default_until(problem, dynamics) if until is None else until
 
 
-def _default_until(dynamics: Dynamics) -> Until:
+def _default_until(problem: Problem, dynamics: Dynamics) -> Until:
     noise: Any = getattr(dynamics, "noise", None)
-    if dynamics.axis == "step" and noise is not None and noise.lasts:
+    lasts = problem.falls_for_ever or (noise is not None and noise.lasts)
+    if dynamics.axis == "step" and lasts:
         return Until(steps=LASTING_STEPS)
+    if dynamics.axis == "log_time":
+        return Until(log_time=DEFAULT_LOG_TIME)
+    if problem.falls_for_ever:
+        return Until(time=DEFAULT_TIME)
     if dynamics.axis == "step":
         return Until(gap=DEFAULT_GAP, steps=DEFAULT_STEPS)
     return Until(gap=DEFAULT_GAP, time=DEFAULT_TIME)
@@ -261,7 +293,7 @@ def _default_until(dynamics: Dynamics) -> Until:
 
 def _limit(until: Until, dynamics: Dynamics) -> float | None:
     """The clock at which the run ends at the latest; None if only a gap is named."""
-    if until.steps is not None and dynamics.axis == "time":
+    if until.steps is not None and dynamics.axis != "step":
         raise ValueError(
             f"until.steps={until.steps}: {type(dynamics).__name__} has a time, not steps; "
             "use Until(time=…)"
@@ -269,6 +301,8 @@ def _limit(until: Until, dynamics: Dynamics) -> float | None:
     ends: list[float] = [] if until.steps is None else [until.steps]
     if until.time is not None:
         ends.append(dynamics.clock(until.time))
+    if until.log_time is not None:
+        ends.append(dynamics.clock_at_log_time(until.log_time))
     limit = min(ends, default=None)
     if limit is not None and dynamics.counts_steps and limit > MOST_STEPS:
         raise ValueError(f"until must end within {MOST_STEPS:.0e} steps, got {limit:.3g}")
@@ -277,6 +311,8 @@ def _limit(until: Until, dynamics: Dynamics) -> float | None:
 
 def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:
     """The clock values to save at."""
+    if dynamics.axis == "log_time":
+        return _log_saves(save_at, dynamics, limit)
     by_step = dynamics.axis == "step"
     counts = dynamics.counts_steps
     if save_at is None:
@@ -299,6 +335,31 @@ def _saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -
     if counts and len(odd):
         raise ValueError(f"save_at must be whole steps, got {odd[0]}")
     return sealed(clocks.astype(np.int64)) if counts else clocks
+
+
+def _log_saves(save_at: ArrayLike | None, dynamics: Dynamics, limit: float | None) -> np.ndarray:
+    """The clock values of logarithms of times."""
+    if save_at is None:
+        end = DEFAULT_LOG_TIME
+        if limit is not None:
+            end = float(dynamics.on_axis(np.asarray(limit)))
+        values = np.linspace(min(0.0, end - 5.0), end, LOG_SAVES)
+    else:
+        values = checks.constant_array("save_at", save_at, ndim=(1,))
+    if len(values) == 0 or np.any(np.diff(values) <= 0):
+        raise ValueError(
+            "save_at must hold increasing values of log t, got "
+            f"{values[:5].tolist()}{' …' if len(values) > 5 else ''}"
+        )
+    clocks = np.asarray([dynamics.clock_at_log_time(value) for value in values])
+    if limit is not None and save_at is None:
+        clocks[-1] = limit
+    if limit is not None and clocks[-1] > limit:
+        raise ValueError(
+            f"save_at must not go beyond the end of the run, got log t = {values[-1]:g} but it "
+            f"ends at {float(dynamics.on_axis(np.asarray(limit))):g}"
+        )
+    return sealed(clocks)
 
 
 def _on_the_grid(times: np.ndarray, dynamics: Dynamics) -> np.ndarray:

@@ -50,11 +50,14 @@ def simulate(setup: Setup, reduce: bool = True, progress: bool | None = None) ->
             for _, in_full, again in in_full_where_needed([start], done, bar):
                 start = in_full
                 done = again
-        final = pick(done.stop.states.params, 0)
+        ended = pick(done.stop.states, 0)
+        account = start.dynamics.account(start.system, ended)
+        final = ended.params
         if start.lift is not None:
             final = to_numpy(lifted(start.lift, final))
     stats = {
         **start.stats,
+        **account,
         "compilations": compilations.count,
         "seconds": time.monotonic() - began,
     }

@@ -18,7 +18,7 @@ TRIED = {(0, 10)}  # releases of jax whose compiler is known to do all of this
 # fmt: off
 KNOWN = {
     "add", "add_any", "and", "broadcast_in_dim", "concatenate", "convert_element_type", "div",
-    "eq", "iota", "lt", "max", "min", "mul", "neg", "or", "reduce_sum",
+    "eq", "exp", "iota", "lt", "max", "min", "mul", "neg", "or", "reduce_sum",
     "reshape", "select_n", "shift_left", "shift_right_logical", "slice", "split", "squeeze",
     "sqrt", "stack", "sub", "transpose", "xor",
 }

@@ -22,7 +22,7 @@ from ..numerics.program_keys import keyed_by
 from ..numerics.types import PyTree
 from ..observe import Running
 from ..problems import Population
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 from ..reductions import PaddedSize
 from .members import Members
 from .results import Outline, outline_of
@@ -194,7 +194,8 @@ def _family(start: Prepared, flat: _Flat) -> Hashable:
         type(dynamics),
         callable(getattr(dynamics, "lr", None)),
         setup.until.check_every,
-        setup.until.gap is None,
+        setup.goal is None,
+        dynamics.axis,
         # An adaptive integrator stops at the saves of all members that run with it.
         None if dynamics.counts_steps else (setup.save_clock.tobytes(), setup.limit),
     )
@@ -271,7 +272,7 @@ def _seconds(start: Prepared) -> float:
     """What one member costs; only its order of magnitude matters, and that it never changes."""
     setup = start.setup
     steps = setup.limit if start.dynamics.counts_steps else UNKNOWN_STEPS
-    quick = isinstance(setup.net, LinearNet) and isinstance(setup.problem, Quadratic)
+    quick = isinstance(setup.net, LinearNet) and isinstance(setup.problem, LossOfOutputs)
     samples = 1 if quick else getattr(setup.problem, "n", 1)
     step = STEP_SECONDS + samples * bytes_of(start.params) / BYTES_PER_SECOND
     return step * (10**6 if steps is None else steps)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-RESERVED = ("step", "time", "status", "stopped_at")
+RESERVED = ("step", "time", "log_time", "status", "stopped_at")
 
 
 class Grid(NamedTuple):

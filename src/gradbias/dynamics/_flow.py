@@ -15,6 +15,7 @@ from ._gradient import decayed, gradient, need_expectation
 from ._hessian_solve import nothing_grows, why_explicit
 from ._implicit_steps import ORDER as IMPLICIT_ORDER
 from ._implicit_steps import implicit_step
+from ._loss_clock import LossClockStepper, account_of, clock_of, log_time, need_margins
 from ._tolerance import Tolerance, first_size, next_size
 from .protocol import CONVERGED, FAILED, FLOOR, RUNNING, STIFF, Dynamics, State, Stepper, System
 
@@ -251,14 +252,19 @@ class Flow(Dynamics):
             others of order one is learned at the right time.
         weight_decay: γ of the objective L + γ‖params‖².
         solver: "auto" is the above; "explicit" or "implicit" is the one method all along.
+        clock: "time", or "loss" for a `Classification`, whose loss falls for ever: steps are in
+            log t, with log L carried along, and reach times such as e^300. `save_at` are then
+            values of log t, results are laid out over `log_time`, and `Until(log_time=…)` says how
+            far; `run.stats["clock_error"]` is what is left between the log L that was integrated
+            and that of the parameters.
     """
 
-    axis: ClassVar[Literal["step", "time"]] = "time"
     counts_steps: ClassVar[bool] = False
     rtol: Any
     atol: Any
     weight_decay: Any
     solver: str = eqx.field(static=True)
+    clock_name: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -266,6 +272,7 @@ class Flow(Dynamics):
         atol: float | None = None,
         weight_decay: float = 0.0,
         solver: str = "auto",
+        clock: str = "time",
     ):
         # Loaded here, and not under the settings in which a run is traced.
         from ..numerics import adaptive_ode  # noqa: F401
@@ -274,13 +281,35 @@ class Flow(Dynamics):
         self.atol = None if atol is None else np.asarray(checks.number("atol", atol, above=0))
         self.weight_decay = np.asarray(checks.number("weight_decay", weight_decay, at_least=0))
         self.solver = checks.one_of("solver", solver, SOLVERS)
+        self.clock_name = checks.one_of("clock", clock, ("time", "loss"))
+        if clock == "loss" and solver == "implicit":
+            raise ValueError('solver must be explicit with clock="loss", got "implicit"')
+
+    @property
+    def axis(self) -> Literal["time", "log_time"]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What results are laid out over."""
+        return "log_time" if self.by_loss else "time"
+
+    @property
+    def by_loss(self) -> bool:
+        """Is the clock that of the loss?"""
+        return self.clock_name == "loss"
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The argument that has the name of a method."""
+        return {"clock": self.clock_name}
 
     def check(self, problem: Problem, net: Net, limit: float | None) -> None:
         need_expectation("Flow", problem, net)
+        if self.by_loss:
+            need_margins(problem, net, float(self.weight_decay))
 
-    def stepper(self, params: PyTree, key: int) -> FlowStepper:
+    def stepper(self, params: PyTree, key: int) -> Stepper:
         weight_decay = self.weight_decay if self.weight_decay != 0 else None
         tolerance = Tolerance.at(self.rtol, self.atol, params)
+        if self.by_loss:
+            return LossClockStepper(tolerance=tolerance, weight_decay=None)
         implicit = self.solver == "implicit"
         auto = self.solver == "auto"
         return FlowStepper(
@@ -291,13 +320,24 @@ class Flow(Dynamics):
         return self
 
     def drive(self, clock: float, memory: PyTree, calls: int, limit: float) -> tuple[Any, float]:
-        return (memory.taken + calls, np.asarray(limit == np.inf)), np.inf
+        most = memory.taken + calls
+        return (most if self.by_loss else (most, np.asarray(limit == np.inf))), np.inf
 
     def time(self, clock: np.ndarray) -> np.ndarray:
-        return np.asarray(clock)
+        with np.errstate(over="ignore"):
+            return np.expm1(clock) if self.by_loss else np.asarray(clock)
 
     def clock(self, time: float) -> float:
-        return time
+        return float(np.log1p(time)) if self.by_loss else time
+
+    def clock_at_log_time(self, log_time: float) -> float:
+        return clock_of(log_time) if self.by_loss else super().clock_at_log_time(log_time)
+
+    def on_axis(self, clock: np.ndarray) -> np.ndarray:
+        return log_time(clock) if self.by_loss else super().on_axis(clock)
+
+    def account(self, system: System, state: State) -> dict[str, float]:
+        return account_of(system, state) if self.by_loss else {}
 
 
 def _where(keep, new, old) -> Any:

@@ -9,8 +9,7 @@ from ..nets.base import ChainNet, as_matrix, product
 from ..numerics.precision import require_float64
 from ..numerics.types import Number, PyTree
 from ..problems import Batch, Population, Problem
-from ..problems._batch import weighted
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 
 
 def gradient(problem: Any, net: Net, params: PyTree, batch: Batch | None = None) -> Any:
@@ -20,12 +19,12 @@ def gradient(problem: Any, net: Net, params: PyTree, batch: Batch | None = None)
     layers, unless a few samples become a few numbers by the first of them.
     """
     require_float64("gradbias.dynamics.gradient")
-    if isinstance(net, LinearNet) and isinstance(problem, Quadratic):
+    if isinstance(net, LinearNet) and isinstance(problem, LossOfOutputs):
         some = problem.some(batch)
         if some is not None and isinstance(net, ChainNet) and net.chain[1] == 1:
-            X, Y, weight = some
+            X, slope = some
             outputs, pull = jax.vjp(lambda p: _through(net.factors(p), X), params)
-            return pull(2 * weight * weighted(outputs - Y, batch))[0]
+            return pull(slope(outputs))[0]
         theta, pull = jax.vjp(lambda p: as_matrix(net.predictor(p)), params)
         return pull(problem.theta_gradient(theta, batch))[0]
     return jax.grad(lambda p: problem.net_loss(net, p, batch))(params)

@@ -163,7 +163,8 @@ class Stepper(Module):
 class Dynamics(Value):
     """How parameters move.
 
-    Results are laid out over steps (`axis = "step"`) or time (`"time"`). The clock of a run counts
+    Results are laid out over steps (`axis = "step"`), time (`"time"`) or its logarithm
+    (`"log_time"`). The clock of a run counts
     steps, or is the time itself where steps adapt (`counts_steps = False`). Where the loss is at
     its minimum all along (`at_minimum`), a gap cannot end a run. `not_closed` says why there is no
     exact closure, where that is not the noise's fault. `reasons` are sentences for codes of the
@@ -217,3 +218,16 @@ class Dynamics(Value):
     @abc.abstractmethod
     def clock(self, time: float) -> float:
         """The first clock value at which this much gradient-flow time has passed."""
+
+    def clock_at_log_time(self, log_time: float) -> float:
+        """The same for the logarithm of a time."""
+        with np.errstate(over="ignore"):
+            return self.clock(float(np.exp(log_time)))
+
+    def on_axis(self, clock: np.ndarray) -> np.ndarray:
+        """These clock values as results are laid out over them."""
+        return np.asarray(clock) if self.axis == "step" else self.time(clock)
+
+    def account(self, system: System, state: State) -> dict[str, float]:
+        """What is worth knowing of a run that is over, by name: it goes into `run.stats`."""
+        return {}

@@ -10,7 +10,7 @@ from ..numerics.precision import host, require_float64
 from ..numerics.pytrees import Value
 from ..numerics.types import Array, Integer, PyTree
 from ..problems import Batch, Problem
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 from ._spread import Spread
 
 
@@ -30,7 +30,7 @@ class Noise(Value):
         """Raise a ValueError if this noise does not fit the problem or a run of `steps` steps."""
 
     @abc.abstractmethod
-    def batch(self, problem: Problem | Quadratic, key: Integer, step: Integer) -> Batch | None:
+    def batch(self, problem: Problem | LossOfOutputs, key: Integer, step: Integer) -> Batch | None:
         """What one step sees of the data; None for all of it (jax-level).
 
         Args:
@@ -48,7 +48,7 @@ class Noise(Value):
         """The same noise with inputs written in an orthonormal basis; None if they leave it."""
 
     @abc.abstractmethod
-    def spread(self, problem: Problem | Quadratic) -> Spread:
+    def spread(self, problem: Problem | LossOfOutputs) -> Spread:
         """A square root σ of the covariance of one stochastic gradient (jax-level).
 
         It does not change along a run: ask for it once, outside the loop.
@@ -66,11 +66,13 @@ class Noise(Value):
         """
 
     @host
-    def kick_size(self, problem: Problem | Quadratic, net: Net, params: PyTree) -> tuple[int, ...]:
+    def kick_size(
+        self, problem: Problem | LossOfOutputs, net: Net, params: PyTree
+    ) -> tuple[int, ...]:
         """The shape of the normal numbers that `kick` takes."""
         return self.spread(problem).size(problem, net, params)
 
-    def kick(self, problem: Problem | Quadratic, net: Net, params: PyTree, z: Array) -> PyTree:
+    def kick(self, problem: Problem | LossOfOutputs, net: Net, params: PyTree, z: Array) -> PyTree:
         """σz, shaped like the parameters: of covariance Σ if z is standard normal (jax-level)."""
         require_float64("noise.kick")
         return self.spread(problem).kick(problem, net, params, z)

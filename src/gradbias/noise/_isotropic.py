@@ -12,7 +12,7 @@ from ..numerics import checks
 from ..numerics.counter_rng import fold, normal
 from ..numerics.types import Array, Integer, PyTree
 from ..problems import Problem
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 from ._covariance import checked, refuse_size
 from ._parameter import ParameterNoise
 from ._spread import Spread
@@ -23,10 +23,10 @@ class IsotropicSpread(Spread):
 
     std: Any
 
-    def size(self, problem: Problem | Quadratic, net: Net, params: PyTree) -> tuple[int, ...]:
+    def size(self, problem: Problem | LossOfOutputs, net: Net, params: PyTree) -> tuple[int, ...]:
         return (sum(jnp.size(leaf) for leaf in jax.tree.leaves(params)),)
 
-    def kick(self, problem: Problem | Quadratic, net: Net, params: PyTree, z: Array) -> PyTree:
+    def kick(self, problem: Problem | LossOfOutputs, net: Net, params: PyTree, z: Array) -> PyTree:
         return ravel_pytree(params)[1](self.std * z)
 
 
@@ -47,7 +47,7 @@ class Isotropic(ParameterNoise):
         drawn = [self.std * normal(fold(key, i), np.shape(leaf)) for i, leaf in enumerate(leaves)]
         return jax.tree.unflatten(structure, drawn)
 
-    def spread(self, problem: Problem | Quadratic) -> Spread:
+    def spread(self, problem: Problem | LossOfOutputs) -> Spread:
         return IsotropicSpread(self.std)
 
     def factor(self, problem: Problem, net: Net, params: PyTree) -> np.ndarray:

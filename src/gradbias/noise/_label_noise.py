@@ -10,7 +10,7 @@ from ..numerics.counter_rng import normal, sign
 from ..numerics.types import Integer
 from ..problems import Batch, Problem
 from ._data import DataNoise
-from ._sampling import centred, check_batch, hits, is_flag, rows, weight_variance
+from ._sampling import centred, check_batch, hits, is_flag, refuse_classes, rows, weight_variance
 
 
 class LabelNoise(DataNoise):
@@ -47,6 +47,7 @@ class LabelNoise(DataNoise):
 
     def check(self, problem: Problem, steps: int | None) -> None:
         super().check(problem, steps)
+        refuse_classes(problem, "LabelNoise")
         if self.batch_size is not None:
             check_batch(problem, self.batch_size, self.replace)
 

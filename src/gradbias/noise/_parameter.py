@@ -10,7 +10,7 @@ from ..numerics.counter_rng import stream
 from ..numerics.precision import host
 from ..numerics.types import Integer, PyTree
 from ..problems import Problem
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 from ._base import Noise
 from ._covariance import checked, refuse_size
 from ._spread import FactorSpread, Spread
@@ -33,7 +33,7 @@ class ParameterNoise(Noise):
     def check(self, problem: Problem, steps: int | None) -> None:
         """It fits every problem."""
 
-    def batch(self, problem: Problem | Quadratic, key: Integer, step: Integer) -> None:
+    def batch(self, problem: Problem | LossOfOutputs, key: Integer, step: Integer) -> None:
         return None
 
     def added(self, key: Integer, step: Integer, params: PyTree) -> PyTree:
@@ -42,7 +42,7 @@ class ParameterNoise(Noise):
     def in_basis(self, basis: np.ndarray) -> None:
         return None
 
-    def spread(self, problem: Problem | Quadratic) -> Spread:
+    def spread(self, problem: Problem | LossOfOutputs) -> Spread:
         return FactorSpread(self)
 
     @host

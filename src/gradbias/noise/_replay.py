@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from ..numerics import checks
 from ..numerics.types import Integer
 from ..problems import Batch, Population, Problem
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 from ._data import DataNoise
+from ._sampling import refuse_classes
 
 
 class Replay(DataNoise):
@@ -81,7 +82,7 @@ class Replay(DataNoise):
             "they were drawn from, such as gb.Minibatch or gb.LabelNoise"
         )
 
-    def batch(self, problem: Problem | Quadratic, key: Integer, step: Integer) -> Batch:
+    def batch(self, problem: Problem | LossOfOutputs, key: Integer, step: Integer) -> Batch:
         def at(value):
             return None if value is None else value[step]
 
@@ -121,6 +122,7 @@ class Replay(DataNoise):
                 raise ValueError(f"samples: y must have shape {need}, got {y.shape}")
         if self.label_noise is None:
             return
+        refuse_classes(problem, "Replay with label_noise")
         rows = self._rows_seen(problem)
         if self.label_noise.shape[1:] != (rows, problem.k):
             raise ValueError(

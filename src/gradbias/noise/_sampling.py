@@ -4,7 +4,7 @@ import numpy as np
 
 from ..numerics.counter_rng import integers, subset
 from ..numerics.types import Array, Integer
-from ..problems import Problem
+from ..problems import Classification, Problem
 
 
 def is_flag(name: str, value: object) -> bool:
@@ -21,6 +21,15 @@ def check_batch(problem: Problem, b: int, replace: bool) -> None:
         raise ValueError(
             f"batch_size must be at most the {n} samples to draw without replacement, got {b}: "
             "make it smaller, or set replace=True"
+        )
+
+
+def refuse_classes(problem: Problem, what: str) -> None:
+    """Refuse noise on labels that are classes."""
+    if isinstance(problem, Classification):
+        raise ValueError(
+            f"noise: {what} adds numbers to labels, and those of Classification are classes; "
+            "gb.Minibatch(batch_size) draws samples, and labels can be flipped in the data"
         )
 
 

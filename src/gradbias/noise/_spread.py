@@ -18,7 +18,7 @@ from ..nets.base import as_matrix
 from ..numerics.types import Array, PyTree
 from ..problems import Batch, Problem, Regression
 from ..problems._regression import Rows
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 
 
 class Spread(eqx.Module):
@@ -29,7 +29,7 @@ class Spread(eqx.Module):
         """The shape of the numbers z that `kick` takes."""
 
     @abc.abstractmethod
-    def kick(self, problem: Problem | Quadratic, net: Net, params: PyTree, z: Array) -> PyTree:
+    def kick(self, problem: Problem | LossOfOutputs, net: Net, params: PyTree, z: Array) -> PyTree:
         """σz, shaped like the parameters."""
 
 
@@ -121,7 +121,7 @@ def refuse_nonlinear(net: Net) -> None:
         )
 
 
-def refuse_labels(problem: Problem | Quadratic, labels) -> None:
+def refuse_labels(problem: Problem | LossOfOutputs, labels) -> None:
     """Label noise has a covariance of its own only where the gradient is linear in the labels."""
     if labels is not None and not isinstance(problem, Rows):
         raise ValueError(

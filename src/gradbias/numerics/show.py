@@ -11,9 +11,11 @@ def as_call(value: object) -> str:
         name: parameter.default
         for name, parameter in inspect.signature(type(value)).parameters.items()
     }
+    # Where a method has the name of an argument, the field is called `…_name`.
+    fields = {name.removesuffix("_name"): field for name, field in vars(value).items()}
     shown = [
         f"{name}={in_words(field)}"
-        for name, field in vars(value).items()
+        for name, field in fields.items()
         if name in defaults and field is not None and not _same(field, defaults[name])
     ]
     return f"{type(value).__name__}({', '.join(shown)})"

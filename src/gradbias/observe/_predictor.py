@@ -11,7 +11,8 @@ from ..nets import LinearNet, Net
 from ..numerics import checks
 from ..numerics.pytrees import named_leaves
 from ..numerics.types import Array, Number, PyTree
-from ..problems import Population, Problem, QuadraticProblem
+from ..problems import Population, Problem
+from ..problems.base import LossOfOutputs
 from .base import Measurement, Observable, OfPredictor, refuse
 
 
@@ -112,7 +113,7 @@ def loss_value(problem: Problem, net: Any, params: PyTree) -> Number:
 
 def through_predictor(problem: Problem, net: Net) -> bool:
     """Is the loss one of the predictor alone?"""
-    return isinstance(net, LinearNet) and isinstance(problem, QuadraticProblem)
+    return isinstance(net, LinearNet) and isinstance(problem, LossOfOutputs)
 
 
 def need_linear(observable: Observable, net: Net) -> None:

@@ -8,7 +8,7 @@ from .base import FunctionObservable, Measurement, Observable
 
 Record = Mapping[str, Observable | Measurement] | Sequence[Observable | Measurement] | Measurement
 
-_AXES = ("step", "time")
+_AXES = ("step", "time", "log_time")
 
 
 def as_observable(name: str, f: Observable | Measurement) -> Observable:
@@ -76,7 +76,7 @@ def _checked_name(name: object) -> None:
     if wrong or name in (*_AXES, ".", ".."):
         raise ValueError(
             "record must have names that are non-empty strings without '/' and '\\0', other than "
-            f"'.', '..', {' and '.join(map(repr, _AXES))}, got {name!r:.80}"
+            f"'.', '..', {', '.join(map(repr, _AXES))}, got {name!r:.80}"
         )
 
 

@@ -66,7 +66,7 @@ class OfPredictor(Observable):
     def of_theta(self, problem: Problem, theta: Array) -> PyTree:
         """The measurement of a (d, k) predictor (jax-level)."""
 
-    def __call__(self, problem: Problem, net: Any, params: PyTree) -> jax.Array:
+    def __call__(self, problem: Problem, net: Any, params: PyTree) -> PyTree:
         return self.of_theta(problem, problem.as_predictor(net.predictor(params)))
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import xarray
 
-CLOCKS = {"step": "step", "time": "time"}
+CLOCKS = {"step": "step", "time": "time", "log_time": "log t"}
 
 
 @runtime_checkable

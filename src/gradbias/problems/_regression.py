@@ -1,7 +1,6 @@
 """Least squares on finite data."""
 
 import abc
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,8 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
-from ..numerics.constants import sealed
-from ..numerics.linalg import SVD, thin_svd
 from ..numerics.pytrees import Module
 from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch, rows, weighted
@@ -122,15 +119,6 @@ class Regression(FiniteData, QuadraticProblem, Rows):
     def labels(self) -> Array:
         """The labels as an (n, k) matrix."""
         return self.Y.reshape(self.n, self.k)
-
-    @functools.cached_property
-    def svd(self) -> SVD:
-        """X = U diag(s) Vt without its zero singular values."""
-        return sealed(thin_svd(self.X))
-
-    @property
-    def row_space(self) -> np.ndarray:
-        return self.svd.Vt.T
 
     @property
     def min_norm(self) -> np.ndarray:

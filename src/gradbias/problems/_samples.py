@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from ..numerics import checks
 from ..numerics.precision import host, to_numpy
-from ..numerics.types import Array, Number, PyTree
-from ._batch import Batch, rows, weighted
-from .base import FiniteData, checked_data
+from ..numerics.types import Array, Number
+from ._mean_loss import DataLoss
+from ._sample_losses import FunctionLoss
+from .base import checked_data
 
 
-class Samples(FiniteData):
+class Samples(DataLoss):
     """L = (1/n) Σ loss(output_i, y_i): simulation, charges and noise for any loss.
 
     Args:
@@ -55,7 +56,7 @@ class Samples(FiniteData):
     def loss(self, theta: ArrayLike) -> Number:
         matrix = self.as_predictor(theta)
         if checks.is_traced(theta):
-            return self._mean(self.X @ matrix, self.Y)
+            return self._value(matrix)
         return float(self._on_host(self._value, matrix))
 
     def gradient(self, theta: ArrayLike) -> Array:
@@ -64,32 +65,17 @@ class Samples(FiniteData):
             return jax.grad(self._value)(matrix).reshape(np.shape(theta))
         return self._on_host(jax.grad(self._value), matrix).reshape(np.shape(theta))
 
-    def net_loss(
-        self, net: Callable[..., Any], params: PyTree, batch: Batch | None = None
-    ) -> jax.Array:
-        X = self.X
-        Y = self.Y
-        if batch is not None:
-            if batch.x is not None:
-                X = batch.x
-                Y = batch.y.reshape((-1, *self.Y.shape[1:]))
-            elif batch.indices is not None:
-                X = rows(X, batch.indices)
-                Y = rows(Y, batch.indices)
-            if batch.label_noise is not None:
-                Y = Y + batch.label_noise.reshape(Y.shape)
-        return self._mean(net(params, X), Y, batch)
+    @property
+    def sample_loss(self) -> FunctionLoss:
+        return FunctionLoss(self.per_sample)
+
+    @property
+    def convex(self) -> bool:
+        """Nobody knows."""
+        return False
 
     def _value(self, theta) -> jax.Array:
-        return self._mean(self.X @ theta, self.Y)
-
-    def _mean(self, outputs, Y, batch: Batch | None = None) -> jax.Array:
-        losses = jax.vmap(self.per_sample)(outputs.reshape(Y.shape), jnp.asarray(Y))
-        if losses.ndim != 1:
-            raise ValueError(
-                f"loss must return one number for a sample, got shape {losses.shape[1:]}"
-            )
-        return jnp.mean(weighted(losses, batch))
+        return jnp.mean(self.sample_loss.values(self.X @ theta, self.Y))
 
     @host
     def _on_host(self, function, theta) -> np.ndarray:

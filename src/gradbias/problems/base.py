@@ -1,6 +1,7 @@
 """The two kinds of problem: those that know their minimum, and those that only know their loss."""
 
 import abc
+import functools
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics import checks
+from ..numerics.constants import sealed
+from ..numerics.linalg import SVD, thin_svd
 from ..numerics.pytrees import Module, Value
 from ..numerics.types import Array, Number, PyTree
 from ._batch import Batch
@@ -40,6 +43,11 @@ class Problem(Value):
     def least(self) -> "Number | None":
         """What the loss of no net can be below; None if that is not known."""
         return None
+
+    @property
+    def falls_for_ever(self) -> bool:
+        """Is the least loss never reached, so that a small one is no reason to stop?"""
+        return False
 
     @abc.abstractmethod
     def loss(self, theta: ArrayLike) -> Number:
@@ -106,6 +114,21 @@ class FiniteData(Problem):
     def vector(self) -> bool:
         return self.Y.ndim == 1
 
+    @functools.cached_property
+    def svd(self) -> SVD:
+        """X = U diag(s) Vt without its zero singular values."""
+        return sealed(thin_svd(self.X))
+
+    @property
+    def row_space(self) -> np.ndarray:
+        """(d, r) orthonormal basis of the directions that the data see."""
+        return self.svd.Vt.T
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the row space, under the library's one rank threshold."""
+        return self.row_space.shape[1]
+
 
 def checked_data(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and labels, a sample a row; a ValueError says what does not fit."""
@@ -120,16 +143,38 @@ def checked_data(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return inputs, labels
 
 
-class Quadratic(Module):
-    """Squared loss of a (d, k) predictor: all that compiled code asks of it."""
+Slope = Callable[[Any], Any]
+
+
+class LossOfOutputs(Module):
+    """A loss of the outputs XΘ of a (d, k) predictor: all that compiled code asks of it.
+
+    Its gradient in Θ is XᵀR, with one row of R for every sample.
+    """
+
+    @property
+    def convex(self) -> bool:
+        """Is the loss convex in the outputs, as far as is known?"""
+        return True
 
     @abc.abstractmethod
     def theta_gradient(self, theta: Array, batch: Batch | None = None) -> Array:
         """The gradient in a (d, k) predictor on one draw of the data (jax-level)."""
 
-    def some(self, batch: Batch | None) -> tuple[Any, Any, Any] | None:
-        """Inputs, labels and weight of a draw of some samples; None of all (jax-level)."""
+    def some(self, batch: Batch | None) -> tuple[Any, Slope] | None:
+        """The inputs of a draw of some samples, and R as a function of their outputs (jax-level).
+
+        None of all samples.
+        """
         return None
+
+    def excess(self) -> Callable[[Any], Any] | None:
+        """The loss above its minimum as a function of the predictor; None if that is not known."""
+        return None
+
+
+class Quadratic(LossOfOutputs):
+    """Squared loss of a (d, k) predictor."""
 
     @abc.abstractmethod
     def excess(self) -> Callable[[Any], Any]:

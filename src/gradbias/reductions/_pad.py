@@ -14,9 +14,9 @@ import numpy as np
 
 from ..nets import Deep
 from ..numerics.memo import latest
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs
 from ._reduce import Lift, Reduction, chain_of
-from ._row_space import SpectralRegression
+from ._row_space import SpectralMean, SpectralRegression
 
 LANES = 4  # numbers that a processor handles at once
 SMALL = 8  # sizes up to this are left as they are
@@ -92,18 +92,28 @@ def padded_params(params: dict[str, Any], frame: PaddedSize) -> dict[str, Any]:
     }
 
 
-def padded_problem(problem: Quadratic, frame: PaddedSize) -> Quadratic:
+def padded_problem(problem: LossOfOutputs, frame: PaddedSize) -> LossOfOutputs:
     """The problem in a larger frame: more directions, in which the data do not vary."""
-    if not isinstance(problem, SpectralRegression):
-        return problem  # its draws have the size of its row space: not for us to change
-    return _padded_regression(problem, frame.dims[0], frame.dims[-1])
+    r = frame.dims[0]
+    k = frame.dims[-1]
+    if isinstance(problem, SpectralMean):
+        return _padded(problem, inputs=(problem.n, r))
+    if isinstance(problem, SpectralRegression):
+        n = problem.n
+        return _padded(problem, scaled=(n, r), U=(n, r), s=(r,), B=(r, k))
+    return problem  # its draws have the size of its row space: not for us to change
+
+
+def _padded(problem: LossOfOutputs, **sizes: tuple[int, ...]) -> LossOfOutputs:
+    return _padded_to(problem, tuple(sizes.items()))
 
 
 @latest
-def _padded_regression(problem: SpectralRegression, r: int, k: int) -> SpectralRegression:
-    sizes = {"scaled": (problem.n, r), "U": (problem.n, r), "s": (r,), "B": (r, k)}
-    grown = [_grown(getattr(problem, name), shape) for name, shape in sizes.items()]
-    return eqx.tree_at(lambda p: [getattr(p, name) for name in sizes], problem, grown)
+def _padded_to(
+    problem: LossOfOutputs, sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> LossOfOutputs:
+    grown = [_grown(getattr(problem, name), shape) for name, shape in sizes]
+    return eqx.tree_at(lambda p: [getattr(p, name) for name, _ in sizes], problem, grown)
 
 
 def padded_lift(lift: Lift, frame: PaddedSize) -> Lift:

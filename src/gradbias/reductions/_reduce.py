@@ -10,11 +10,11 @@ from ..nets import ChainNet, Deep, Net
 from ..nets.base import product
 from ..numerics.memo import latest
 from ..numerics.types import Array, PyTree
-from ..problems import Problem, QuadraticProblem
-from ..problems.base import Quadratic
+from ..problems import Problem
+from ..problems.base import LossOfOutputs
 from ._closure import CERTIFICATE, about_norm, closed, invariant_bases, polished, small, unit
 from ._growth_bound import Growth, growth_of, near_saddle
-from ._row_space import in_row_space
+from ._row_space import Spanned, in_row_space
 from ._scales import left_out, mixed_inputs, mixed_units, writable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -82,7 +82,7 @@ class Reduction(NamedTuple):
             a saddle; zero where there are none.
     """
 
-    problem: Quadratic
+    problem: LossOfOutputs
     net: Deep
     params: dict[str, Any]
     lift: Lift
@@ -105,8 +105,8 @@ def reduce(problem: Problem, net: Net, params: PyTree) -> Reduction | str:
     """The exact closure of a run, or a sentence that says why there is none."""
     if not isinstance(net, ChainNet):
         return f"{type(net).__name__} is not a product of matrices"
-    if not isinstance(problem, QuadraticProblem):
-        return f"{type(problem).__name__} is not a squared loss"
+    if not isinstance(problem, Spanned):
+        return f"the loss of {type(problem).__name__} is not known as one of the outputs"
     if problem.rank == 0:
         return "the data are zero"
     unseen = left_out(problem)
@@ -143,6 +143,8 @@ def reduce(problem: Problem, net: Net, params: PyTree) -> Reduction | str:
     seen = in_row_space(problem)
     small_net = chain_of(tuple(dims))
     rounding, growth = _errors(factors, small_factors, norms, rests, found)
+    if growth is not None and not problem.convex:
+        return "near a saddle rounding may grow, by an unknown amount where a loss is not convex"
     return Reduction(seen, small_net, inside, lift, row_space, found.residual, growth, rounding)
 
 
@@ -154,6 +156,8 @@ def _errors(
     found: Bases,
 ) -> tuple[float, Growth | None]:
     """How large errors are that may grow, and how fast they do; zero and None without any."""
+    if len(factors) == 1:
+        return 0.0, None  # no other factor through which an error could grow
     scaled = [
         small / norm if norm > 0 else small for small, norm in zip(inside, norms, strict=True)
     ]
@@ -179,7 +183,7 @@ def _closed_bases(
 
 
 @latest
-def _row_space(problem: QuadraticProblem) -> np.ndarray:
+def _row_space(problem: Spanned) -> np.ndarray:
     """One array for all members: it is compared, and sent to workers, once."""
     return problem.row_space
 

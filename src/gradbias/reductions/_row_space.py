@@ -1,16 +1,21 @@
-"""Quadratic problems written in the basis of their row space, where gradients are diagonal."""
+"""Problems written in the basis of their row space, where gradients of squares are diagonal."""
 
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from ..numerics.memo import latest
 from ..numerics.types import Array
-from ..problems import Batch, Population, QuadraticProblem, Regression
+from ..problems import Batch, Classification, Population, QuadraticProblem, Regression, Samples
 from ..problems._batch import weighted
+from ..problems._mean_loss import MeanLoss
 from ..problems._population import DiagonalExcess, Fresh
 from ..problems._regression import Rows, SpectralExcess
-from ..problems.base import Quadratic
+from ..problems.base import LossOfOutputs, Quadratic, Slope
+
+Means = (Samples, Classification)
+Spanned = QuadraticProblem | Samples | Classification  # problems whose row space is known
 
 
 class SpectralRegression(Quadratic, Rows):
@@ -39,11 +44,11 @@ class SpectralRegression(Quadratic, Rows):
         some = self.some(batch)
         if some is None:
             return self._on_all_rows(theta, batch)
-        X, Y, weight = some
+        X, slope = some
         # Contracting the first axis as it lies in memory: faster than X.T @ …
-        return 2 * weight * (weighted(X @ theta - Y, batch).T @ X).T
+        return (slope(X @ theta).T @ X).T
 
-    def some(self, batch: Batch | None) -> tuple[Any, Any, Any] | None:
+    def some(self, batch: Batch | None) -> tuple[Any, Slope] | None:
         if batch is None or (batch.indices is None and batch.x is None):
             return None
         if batch.x is None:
@@ -54,7 +59,8 @@ class SpectralRegression(Quadratic, Rows):
             Y = batch.y
         if batch.label_noise is not None:
             Y = Y + batch.label_noise
-        return X, Y, self.weight * (self.n / X.shape[0])
+        weight = self.weight * (self.n / X.shape[0])
+        return X, lambda outputs: 2 * weight * weighted(outputs - Y, batch)
 
     def _on_all_rows(self, theta, batch: Batch | None) -> Array:
         noise = None if batch is None else batch.label_noise
@@ -74,6 +80,21 @@ class SpectralRegression(Quadratic, Rows):
 
     def excess(self) -> SpectralExcess:
         return SpectralExcess(self.s, None, self.B, self.weight)
+
+
+class SpectralMean(MeanLoss):
+    """A mean of losses of the outputs, of predictors in the right singular vectors of X."""
+
+    inputs: Any  # not named X, as above
+    targets: Any
+    sample_loss: Any
+    least: Any
+    k: int = eqx.field(static=True)
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return self.inputs.shape[0]
 
 
 class SpectralPopulation(Quadratic, Fresh):
@@ -97,8 +118,17 @@ class SpectralPopulation(Quadratic, Fresh):
 
 
 @latest
-def in_row_space(problem: QuadraticProblem) -> Quadratic:
+def in_row_space(problem: Spanned) -> LossOfOutputs:
     """The problem in the coordinates of `problem.row_space`."""
+    if isinstance(problem, Means):
+        U, s, _ = problem.svd
+        return SpectralMean(
+            inputs=U * s,
+            targets=problem.targets,
+            sample_loss=problem.sample_loss,
+            least=problem.least,
+            k=problem.k,
+        )
     if isinstance(problem, Regression):
         U, s, _ = problem.svd
         return SpectralRegression(

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..numerics.memo import latest
-from ..problems import Population, QuadraticProblem, Regression
+from ..problems import Population
+from ..problems.base import FiniteData
 from ._closure import SPREAD, images, small
+from ._row_space import Spanned
 
 RANGE = 1e-290  # entries further apart than this cannot be written in one unit
 EXACT = 1e-10  # what a reduced run promises
@@ -28,7 +30,7 @@ def writable(factor: np.ndarray, largest: float) -> bool:
     return bool(sizes.min(initial=largest, where=sizes > 0) >= RANGE * largest)
 
 
-def mixed_inputs(problem: QuadraticProblem, basis: np.ndarray, scale: np.ndarray) -> str | None:
+def mixed_inputs(problem: Spanned, basis: np.ndarray, scale: np.ndarray) -> str | None:
     """A sentence if a basis of the row space mixes inputs that the data do not; else None.
 
     Args:
@@ -54,9 +56,9 @@ def mixed_units(units: Sequence[np.ndarray], bases: list[np.ndarray | None]) -> 
 
 
 @latest
-def left_out(problem: QuadraticProblem) -> str | None:
+def left_out(problem: Spanned) -> str | None:
     """A sentence if the basis of the row space misses data that are small, not rounding."""
-    if isinstance(problem, Regression):
+    if isinstance(problem, FiniteData):
         U, s, Vt = problem.svd
         missed = np.abs(problem.X - (U * s) @ Vt)
         size = np.abs(problem.X)
@@ -96,7 +98,7 @@ def _carries_its_own(columns: np.ndarray) -> bool:
     return bool(np.any(np.abs(rows @ unclear) > EXACT))
 
 
-def _coupled(problem: QuadraticProblem, scale: np.ndarray) -> np.ndarray:
+def _coupled(problem: Spanned, scale: np.ndarray) -> np.ndarray:
     """What each input takes over from others in one step, through the covariance of the data."""
     if isinstance(problem, Population):
         second = np.abs(problem.sigma_x)

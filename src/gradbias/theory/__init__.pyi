@@ -3,6 +3,7 @@
 from . import diagonal as diagonal
 from . import imbalance as imbalance
 from . import manifold as manifold
+from . import margin as margin
 from . import noise_only as noise_only
 from . import potentials as potentials
 from . import rank1 as rank1

@@ -1,0 +1,21 @@
+"""Classification: which separator, how fast, and what a predictor proves about the best one."""
+
+from ._certificate import MarginBounds, certificate
+from ._diagonal_margin import DiagonalMargin, diagonal_margin
+from ._entropy import entropy_gap
+from ._hard_margin import hard_margin
+from ._offset import Offset, offset
+from ._rates import RateConstants, rate_constants
+
+__all__ = [
+    "DiagonalMargin",
+    "MarginBounds",
+    "Offset",
+    "RateConstants",
+    "certificate",
+    "diagonal_margin",
+    "entropy_gap",
+    "hard_margin",
+    "offset",
+    "rate_constants",
+]
