@@ -2,6 +2,7 @@
 
 from . import dynamics as dynamics
 from . import figures as figures
+from . import geometry as geometry
 from . import init as init
 from . import nets as nets
 from . import noise as noise
