@@ -33,7 +33,7 @@ ROOMS = {
     "noise": {"nets", "problems"},
     "symmetry": {"_generators", "nets", "noise", "problems"},
     "observe": {"nets", "problems", "symmetry"},
-    "dynamics": {"nets", "noise", "problems"},
+    "dynamics": {"geometry", "nets", "noise", "problems"},
     "reductions": {"nets", "problems"},
     "_engine": BLOCKS | {"dynamics", "reductions"},
     "_sweeps": BLOCKS | {"dynamics", "reductions", "_engine"},

@@ -32,6 +32,7 @@ from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow
 from .dynamics import Lion as Lion
 from .dynamics import Muon as Muon
+from .dynamics import Steepest as Steepest
 from .limit import Limit as Limit
 from .nets import MLP as MLP
 from .nets import Deep as Deep

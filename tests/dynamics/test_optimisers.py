@@ -280,3 +280,69 @@ def test_adam_in_expectation_needs_a_linear_net():
     params = gb.init.gaussian(net, 0.3)
     with pytest.raises(ValueError, match="Adam without data noise on Population"):
         gb.Setup(problem, net, params, gb.Adam(0.1))
+
+
+def signs(p, g, m, lr, k):
+    """Signum with decoupled decay."""
+    m = g + (0 if m is None else 0.9 * m)
+    return p - lr * (np.sign(m) + 0.1 * p), m
+
+
+def in_l4(params, grads, lr):
+    """Steepest in ℓ4, all parameters one vector; its dual is ℓ_{4/3}."""
+    g = np.concatenate([grad.ravel() for grad in grads.values()])
+    total = np.sum(np.abs(g) ** (4 / 3)) ** 0.75
+    return {
+        n: p - lr * np.sign(grads[n]) * (np.abs(grads[n]) / total) ** (1 / 3)
+        for n, p in params.items()
+    }
+
+
+def test_sign_descent_with_momentum():
+    problem, net, params = case("two layers")
+    gradient = by_hand.gradient_of("TwoLayer", problem)
+    wanted = by_hand.walk(signs, gradient, params, STEPS, 1e-3)
+    run = ends(problem, net, params, gb.Steepest(1e-3, gb.geometry.Linf, 0.9, 0.1))
+    assert run.stats["reason"] == "steepest descent in Linf is not invariant under rotations"
+    assert_close(run, wanted)
+
+
+def test_steepest_in_lp_takes_all_parameters_as_one_vector():
+    problem, net, params = case("two layers")
+    gradient = by_hand.gradient_of("TwoLayer", problem)
+    wanted = dict(params)
+    for k in range(50):
+        wanted = in_l4(wanted, gradient(wanted, k), 0.01)
+    assert_close(ends(problem, net, params, gb.Steepest(0.01, gb.geometry.Lp(4)), 50), wanted)
+
+
+def test_steepest_in_l2_is_gradient_descent():
+    """Not normalised, with decay in the gradient; torch's λ is twice the γ of Descent."""
+    for name in ("two layers", "rank one"):
+        problem, net, params = case(name)
+        steepest = gb.Steepest(
+            LR, gb.geometry.L2, 0.5, 0.1, decoupled=False, normalised=False, noise=None
+        )
+        run = ends(problem, net, params, steepest)
+        assert run.stats["reason"] == "exact closure"
+        wanted = ends(problem, net, params, gb.Descent(LR, None, 0.5, 0.05)).final
+        assert_close(run, wanted)
+
+
+def test_spectral_steps_layer_by_layer_are_muons():
+    problem, net, params = case("two layers")
+    layers = gb.geometry.Product(gb.geometry.Spectral)
+    steepest = gb.Steepest(LR, layers, weight_decay=0.1)
+    wanted = ends(problem, net, params, gb.Muon(LR, 0.0, weight_decay=0.1), 30).final
+    for reduce in (True, False):
+        run = ends(problem, net, params, steepest, 30, reduce=reduce)
+        assert (run.stats["reason"] == "exact closure") == reduce
+        assert_close(run, wanted, 1e-11)
+
+
+def test_a_geometry_of_one_matrix_is_refused_for_a_net_of_several():
+    problem, net, params = case("two layers")
+    with pytest.raises(ValueError, match=r"gb.geometry.Product\(gb.geometry.Spectral\) takes"):
+        gb.Setup(problem, net, params, gb.Steepest(0.1, gb.geometry.Spectral))
+    with pytest.raises(ValueError, match="geometry must be a geometry such as gb.geometry.L2"):
+        gb.Steepest(0.1, "sign")

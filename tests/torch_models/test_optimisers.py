@@ -97,7 +97,7 @@ def test_a_schedule():
 
 @pytest.mark.parametrize("nesterov", [True, False])
 def test_muon_is_torchs_but_for_its_bfloat16(nesterov):
-    """One step along a gradient of full rank: torch iterates in bfloat16, which has three digits."""
+    """One step along a gradient of full rank: torch iterates in bfloat16, of three digits."""
     momentum, lr = 0.95, 0.01
     X, Y = np.diag([1.0, 2.0, 3.0]), np.diag([3.0, 1.0, 0.7])
     problem = gb.Regression(X, Y, 0.5)

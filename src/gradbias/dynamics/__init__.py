@@ -13,6 +13,7 @@ from ._lion import Lion
 from ._muon import Muon
 from ._sam import SAM
 from ._schedules import Piecewise, piecewise
+from ._steepest import Steepest
 from ._steps import Steps
 from .protocol import Dynamics, Gap, State, Stepper, System
 
@@ -28,6 +29,7 @@ __all__ = [
     "Muon",
     "Piecewise",
     "State",
+    "Steepest",
     "Stepper",
     "Steps",
     "System",
