@@ -31,7 +31,7 @@ ROOMS = {
     "nets": {"_generators"},
     "init": {"nets", "problems"},
     "noise": {"nets", "problems"},
-    "symmetry": {"_generators", "nets", "noise", "problems"},
+    "symmetry": {"_generators", "geometry", "nets", "noise", "problems"},
     "observe": {"nets", "problems", "symmetry"},
     "dynamics": {"geometry", "nets", "noise", "problems"},
     "reductions": {"nets", "problems"},

@@ -101,6 +101,7 @@ class Adam(Steps):
     """
 
     not_closed: ClassVar[str | None] = "Adam is not invariant under rotations"
+    follows_slope: ClassVar[bool] = False
     lr: Any
     betas: Any
     eps: Any

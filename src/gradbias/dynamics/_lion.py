@@ -57,6 +57,7 @@ class Lion(Steps):
     """
 
     not_closed: ClassVar[str | None] = "Lion is not invariant under rotations"
+    follows_slope: ClassVar[bool] = False
     lr: Any
     betas: Any
     weight_decay: Any

@@ -167,8 +167,8 @@ class Dynamics(Value):
     steps, or is the time itself where steps adapt (`counts_steps = False`). Where the loss is at
     its minimum all along (`at_minimum`), a gap cannot end a run. `not_closed` says why there is no
     exact closure, where that is not the noise's fault. `reasons` are sentences for codes of the
-    stepper, added to what the status says. Where errors of a reduced run may grow, the slope of the
-    loss bounds how fast, if `follows_slope`.
+    stepper, added to what the status says. `follows_slope`: a step is a multiple of a
+    gradient, or of an average of them; then slopes bound how fast errors of a reduced run grow.
     """
 
     axis: ClassVar[Literal["step", "time"]]
