@@ -38,7 +38,7 @@ ROOMS = {
     "_engine": BLOCKS | {"dynamics", "reductions"},
     "_sweeps": BLOCKS | {"dynamics", "reductions", "_engine"},
     "_manifold": {"nets", "noise", "problems"},
-    "theory": {"_manifold", "init", "nets", "noise", "problems", "symmetry"},
+    "theory": {"_manifold", "geometry", "init", "nets", "noise", "problems", "symmetry"},
     "limit": {"_manifold", "dynamics", "nets", "noise", "observe", "problems", "theory"},
     "theorems": BLOCKS | {"dynamics", "theory", "_engine"},
     "_verdicts": BLOCKS

@@ -44,14 +44,15 @@ def test_steepest_flow_in_lp_keeps_its_power(p):
 
 
 def test_powers_are_what_they_say():
+    problem = gb.Regression.half_mean(*data(d=3))
     net = gb.TwoLayer(3, 2, 5)
     params = gb.init.gaussian(net, 1.0, key=1)
     W1, W2 = params["W1"], params["W2"]
-    entries = gb.observe.charges(power=1.5)(None, net, params)["W1-W2"]
+    entries = gb.observe.charges(power=1.5)(problem, net, params)["W1-W2"]
     wanted = np.sum(np.abs(W1) ** 1.5, axis=0) - np.sum(np.abs(W2) ** 1.5, axis=1)
     np.testing.assert_allclose(entries, wanted, rtol=0, atol=1e-14)
     for power in (1.0, 2.0, 3.0):
-        found = gb.observe.charges(power=power, of="singular_values")(None, net, params)["W1-W2"]
+        found = gb.observe.charges(power=power, of="singular_values")(problem, net, params)["W1-W2"]
         powers = []
         for gram in (W1.T @ W1, W2 @ W2.T):
             values, vectors = np.linalg.eigh(gram)

@@ -4,6 +4,7 @@ from . import diagonal as diagonal
 from . import imbalance as imbalance
 from . import manifold as manifold
 from . import noise_only as noise_only
+from . import optimisers as optimisers
 from . import potentials as potentials
 from . import rank1 as rank1
 from . import spectral as spectral
