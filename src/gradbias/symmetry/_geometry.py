@@ -56,5 +56,6 @@ def kept(net: Net, geometry: GeometryLike) -> dict[str, Kept | None]:
 
 
 def _seam(symmetry: object) -> bool:
-    one = isinstance(symmetry, Pair) and symmetry.B is None
-    return one and len(symmetry.left) == len(symmetry.right) == 1
+    if not isinstance(symmetry, Pair) or symmetry.B is not None:
+        return False
+    return len(symmetry.left) == len(symmetry.right) == 1

@@ -42,12 +42,11 @@ def short(setup: Setup) -> dict[str, Setup]:
 
 def predict(setup: Setup) -> Claims:
     """From the velocity at the start: the gradient has no part along a rotation."""
-    assert isinstance(setup.dynamics, Descent)
-    beta = float(setup.dynamics.momentum)
+    beta = float(cases.descent(setup).momentum)
     rates = cases.rates(setup, int(LOOKS[-1]) + 1)
     seams = []
     for a, b in itertools.pairwise(sorted(setup.params)):
-        v = setup.dynamics.velocity
+        v = cases.descent(setup).velocity
         turned = setup.params[a].T @ v[a] - v[b] @ setup.params[b].T
         seams.append(np.ravel(turned - turned.T) / 2)
     first = -rates[0] * beta * np.concatenate(seams)
@@ -79,8 +78,11 @@ THEOREMS = (
         r"whatever the batch and with decay in the gradient.",
         hypotheses=[
             heavy_ball(),
-            kind("a velocity is given", lambda s: getattr(s.dynamics, "velocity", None)),
-            kind("steps see the data only", lambda s: not isinstance(s.dynamics.noise, Isotropic)),
+            kind("a velocity is given", lambda s: cases.descent(s).velocity),
+            kind(
+                "steps see the data only",
+                lambda s: not isinstance(cases.descent(s).noise, Isotropic),
+            ),
         ],
         predict=predict,
         measure=measure,

@@ -36,7 +36,7 @@ def told(setup: Setup, run: Run, last: bool = True) -> np.ndarray:
     """The sum rule for every entry of every seam."""
     states = cases.path(run)
     steps = [{n: b[n] - a[n] for n in a} for a, b in itertools.pairwise(states)]
-    beta = float(setup.dynamics.momentum)
+    beta = float(cases.descent(setup).momentum)
     decay = 2 * float(setup.dynamics.weight_decay)
     found = []
     for family in setup.net.symmetries().values():
@@ -76,12 +76,9 @@ THEOREMS = (
         r"$E = \langle d, Ad\rangle$ and $D = \langle d, A\theta\rangle$ of its steps $d$.",
         hypotheses=[
             heavy_ball(),
-            kind("the step is constant", lambda s: not callable(s.dynamics.lr)),
-            kind("it starts from rest", lambda s: s.dynamics.velocity is None),
-            kind(
-                "steps see the data only",
-                lambda s: s.dynamics.noise is None or isinstance(s.dynamics.noise, Minibatch),
-            ),
+            kind("the step is constant", lambda s: not callable(cases.descent(s).lr)),
+            kind("it starts from rest", lambda s: cases.descent(s).velocity is None),
+            cases.from_data(),
         ],
         predict=predict,
         measure=measure,

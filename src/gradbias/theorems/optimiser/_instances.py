@@ -3,11 +3,12 @@
 import numpy as np
 
 from ... import observe
-from ...dynamics import Dynamics, Steps
+from ...dynamics import Adam, Descent, Dynamics, Muon, Steepest, Steps
 from ...nets import Deep, Net, TwoLayer
+from ...noise import DataNoise
 from ...numerics.host_rng import generator
 from ...problems import Regression
-from ..prelude import Run, Setup, Until
+from ..prelude import Hypothesis, Run, Setup, Until, kind
 
 D = 6
 H = 4
@@ -50,10 +51,45 @@ def path(run: Run) -> list[dict[str, np.ndarray]]:
     return [{n: values[n][i] for n in names} for i in range(len(values[names[0]]))]
 
 
+def optimiser(setup: Setup) -> Steps:
+    """What takes the steps."""
+    assert isinstance(setup.dynamics, Steps)
+    return setup.dynamics
+
+
+def descent(setup: Setup) -> Descent:
+    """The same, for theorems about descent."""
+    assert isinstance(setup.dynamics, Descent)
+    return setup.dynamics
+
+
+def adam(setup: Setup) -> Adam:
+    """The same, for theorems about Adam."""
+    assert isinstance(setup.dynamics, Adam)
+    return setup.dynamics
+
+
+def muon(setup: Setup) -> Muon:
+    """The same, for theorems about Muon."""
+    assert isinstance(setup.dynamics, Muon)
+    return setup.dynamics
+
+
+def steepest(setup: Setup) -> Steepest:
+    """The same, for theorems about steepest descent."""
+    assert isinstance(setup.dynamics, Steepest)
+    return setup.dynamics
+
+
+def from_data() -> Hypothesis:
+    """No noise is added to the gradient."""
+    name = "steps see the data only"
+    return kind(name, lambda s: isinstance(optimiser(s).noise, DataNoise | None))
+
+
 def rates(setup: Setup, steps: int) -> np.ndarray:
     """The learning rates of the first steps."""
-    assert isinstance(setup.dynamics, Steps)
-    return np.diff(setup.dynamics.time(np.arange(steps + 1)))
+    return np.diff(optimiser(setup).time(np.arange(steps + 1)))
 
 
 def one_layer(

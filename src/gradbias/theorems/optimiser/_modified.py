@@ -7,6 +7,7 @@ import numpy as np
 from ...dynamics import Descent, Flow
 from ...nets import Deep, Diagonal, Rank1, TwoLayer
 from ...problems import Population, Regression
+from ...theory import singular_basis
 from ...theory.optimisers import modified_flow, momentum_factor
 from ..prelude import (
     Claims,
@@ -30,7 +31,7 @@ NEARLY = Flow(rtol=1e-12, atol=1e-14)
 def both(setup: Setup) -> dict[str, Setup]:
     """The steps, and gradient flow for as long."""
     steps = int(setup.limit or 0)
-    time = float(cases.rates(setup, 1)[0]) / (1 - float(setup.dynamics.momentum)) * steps
+    time = float(cases.rates(setup, 1)[0]) / (1 - float(cases.descent(setup).momentum)) * steps
     flow = setup.replace(dynamics=NEARLY, until=Until(time=time), save_at=[time])
     return {"steps": setup.replace(save_at=[steps]), "flow": flow}
 
@@ -38,7 +39,7 @@ def both(setup: Setup) -> dict[str, Setup]:
 def predict(setup: Setup, naive: bool = False) -> Claims:
     """By how much the modified flow ends elsewhere than the flow of L."""
     lr = float(cases.rates(setup, 1)[0])
-    beta = float(setup.dynamics.momentum)
+    beta = float(cases.descent(setup).momentum)
     steps = int(setup.limit or 0)
     problem, params = setup.problem, setup.params
     assert isinstance(problem, (Regression, Population))
@@ -59,13 +60,12 @@ def measure(runs: Mapping[str, Run]) -> Measurements:
 
 def step_size(setup: Setup) -> float:
     """What is left over what is told: of order η, with lags counted in steps."""
-    beta = float(setup.dynamics.momentum)
-    lr = float(cases.rates(setup, 1)[0]) if not callable(setup.dynamics.lr) else np.inf
-    problem = common.quadratic(setup)
-    curved = 2 * float(problem.weight) * float(problem.svd.s[0])
-    curved *= float(problem.svd.s[0]) if isinstance(problem, Regression) else 1.0
+    beta = float(cases.descent(setup).momentum)
+    lr = float(cases.rates(setup, 1)[0]) if not callable(cases.descent(setup).lr) else np.inf
+    problem = singular_basis(setup.problem)
+    curved = float(problem.curvature[0]) if len(problem.curvature) else 0.0
     size = max(float(np.linalg.norm(p, 2)) for p in map(np.atleast_2d, setup.params.values()))
-    fit = float(np.linalg.norm(problem.min_norm))
+    fit = float(np.linalg.norm(common.quadratic(setup).min_norm))
     return 2 * lr * curved * max(size**2, fit) / (1 - beta) ** 2
 
 
@@ -84,8 +84,8 @@ THEOREMS = (
         hypotheses=[
             *common.plain()[:1],
             heavy_ball(),
-            kind("no noise", lambda s: s.dynamics.noise is None),
-            kind("it starts from rest", lambda s: s.dynamics.velocity is None),
+            kind("no noise", lambda s: cases.descent(s).noise is None),
+            kind("it starts from rest", lambda s: cases.descent(s).velocity is None),
             kind("steps are counted", lambda s: s.limit is not None),
             Hypothesis("the step is small", step_size, 0.05, True, "O(η)"),
         ],

@@ -37,7 +37,7 @@ def unequal(setup: Setup) -> float:
 
 def until_first(setup: Setup) -> dict[str, Setup]:
     """Up to a step before the first mode is learnt."""
-    lr = float(cases.rates(setup, 1)[0]) * float(setup.dynamics.scale)
+    lr = float(cases.rates(setup, 1)[0]) * float(cases.muon(setup).scale)
     steps = max(1, int(learning_times(target(setup), setup.params).min() / lr) - 1)
     saves = np.unique(np.linspace(0, steps, 11).astype(int))
     return {"run": setup.replace(until=Until(steps=steps), save_at=saves)}
@@ -45,7 +45,7 @@ def until_first(setup: Setup) -> dict[str, Setup]:
 
 def predict(setup: Setup) -> Claims:
     saves = np.asarray(until_first(setup)["run"].save_at)
-    lr = float(cases.rates(setup, 1)[0]) * float(setup.dynamics.scale)
+    lr = float(cases.rates(setup, 1)[0]) * float(cases.muon(setup).scale)
     path = muon_singular_values(target(setup), setup.params, lr * saves)
     return {
         "W1": equals(-np.sort(-path.first, axis=1), scale=float(path.first.max())),
@@ -85,9 +85,9 @@ THEOREMS = (
         r"$\min_iT_i$, $T_i = \frac{1}{2}[\sqrt{(a_i-b_i)^2+4s_i}-(a_i+b_i)]$: small modes first.",
         hypotheses=[
             common.no_decay(),
-            kind("the factor is exact", lambda s: s.dynamics.orthogonalise == "exact"),
-            kind("no noise", lambda s: s.dynamics.noise is None),
-            kind("the step is constant", lambda s: not callable(s.dynamics.lr)),
+            kind("the factor is exact", lambda s: cases.muon(s).orthogonalise == "exact"),
+            kind("no noise", lambda s: cases.muon(s).noise is None),
+            kind("the step is constant", lambda s: not callable(cases.muon(s).lr)),
             Hypothesis("the data are whitened", unequal, 1e-9),
             Hypothesis("layers are aligned with the target", unaligned, 0.0),
         ],

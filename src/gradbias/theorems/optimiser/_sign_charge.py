@@ -53,6 +53,12 @@ def stays(setup: Setup) -> float:
     return way * (1 + decay * max(float(np.abs(p).max()) for p in setup.params.values())) / least
 
 
+def signs(setup: Setup) -> bool:
+    """Not the gradient, and not times its norm."""
+    moves = cases.steepest(setup)
+    return isinstance(moves.geometry, Linf) and moves.normalised
+
+
 def instance(key: int, geometry: GeometryLike = Linf, least: float = 0.5) -> Setup:
     """Eight products of two scalars."""
     rng = cases.draws(key, "scalars")
@@ -71,14 +77,11 @@ THEOREMS = (
         r"steps of any size, while no factor crosses zero; decoupled decay multiplies it by "
         r"$1-\eta\lambda$ in every step.",
         hypotheses=[
-            kind(
-                "steps are signs",
-                lambda s: isinstance(s.dynamics.geometry, Linf) and s.dynamics.normalised,
-            ),
-            kind("there is no momentum", lambda s: float(s.dynamics.momentum) == 0),
+            kind("steps are signs", signs),
+            kind("there is no momentum", lambda s: float(cases.steepest(s).momentum) == 0),
             kind(
                 "decay is decoupled",
-                lambda s: s.dynamics.decoupled or float(s.dynamics.weight_decay) == 0,
+                lambda s: cases.steepest(s).decoupled or float(s.dynamics.weight_decay) == 0,
             ),
             kind("some symmetry has one parameter on each side", conserved),
             kind("steps are counted", lambda s: s.limit is not None),

@@ -34,7 +34,7 @@ def short(setup: Setup) -> dict[str, Setup]:
 
 
 def predict(setup: Setup) -> Claims:
-    return {"step": at_most(update_bound(*setup.dynamics.betas))}
+    return {"step": at_most(update_bound(*cases.adam(setup).betas))}
 
 
 def measure(run: Run) -> Measurements:
@@ -67,10 +67,10 @@ THEOREMS = (
         r"$\eta(1-\beta_1)/\sqrt{(1-\beta_2)(1-\beta_1^2/\beta_2)}$ beside its decay; gradients "
         r"that grow by $\beta_2/\beta_1$ in every step attain it.",
         hypotheses=[
-            kind("β₂ is above β₁²", lambda s: s.dynamics.betas[0] ** 2 < s.dynamics.betas[1]),
+            kind("β₂ is above β₁²", lambda s: cases.adam(s).betas[0] ** 2 < cases.adam(s).betas[1]),
             kind(
                 "decay is decoupled",
-                lambda s: s.dynamics.decoupled or float(s.dynamics.weight_decay) == 0,
+                lambda s: cases.adam(s).decoupled or float(s.dynamics.weight_decay) == 0,
             ),
         ],
         predict=predict,

@@ -109,7 +109,7 @@ def _ridge(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:
     if excess(0.0) <= 0:
         return Vt.T @ at(0.0)
     high = float(s.max() * np.linalg.norm(seen) / radius)  # there the norm is below the radius
-    root = scipy.optimize.brentq(excess, 0.0, high, xtol=1e-15 * high, rtol=1e-14)
+    root = scipy.optimize.root_scalar(excess, bracket=(0.0, high), xtol=1e-15 * high).root
     return Vt.T @ at(float(root))
 
 
