@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from .. import __version__
+from ..dynamics import Dynamics
 from ..numerics.pytrees import named_leaves
 from ..numerics.types import PyTree
 from ..problems import QuadraticProblem
@@ -119,19 +120,31 @@ class Run:
 
 def describe_dynamics(setup: Setup) -> str:
     """The dynamics in a few words: `Descent(lr=0.02)`."""
-    dynamics = setup.dynamics
+    return _describe(setup.dynamics)
+
+
+def _describe(dynamics: Dynamics) -> str:
     shown = []
-    for name in (field.name for field in dataclasses.fields(dynamics)):
-        value = getattr(dynamics, name)
-        if value is None or (isinstance(value, np.ndarray) and value == 0):
-            continue
-        if isinstance(value, str) and value == "auto":
-            continue
-        number = isinstance(value, np.ndarray) and value.ndim == 0
-        words = f"{float(value):g}" if number else getattr(value, "__name__", type(value).__name__)
-        words = repr(value) if isinstance(value, str) else words
-        shown.append(f"{name}={words}")
+    for field in dataclasses.fields(dynamics):
+        value = getattr(dynamics, field.name)
+        nothing = value is None or value is False or value == "auto"
+        if isinstance(value, np.ndarray):
+            nothing = value.ndim == 0 and value == 0
+        if field.repr and not nothing:
+            shown.append(f"{field.name}={_words(value)}")
     return f"{type(dynamics).__name__}({', '.join(shown)})"
+
+
+def _words(value: object) -> str:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return f"{float(value):g}"
+    if isinstance(value, np.ndarray):
+        return f"({', '.join(f'{x:g}' for x in np.ravel(value).tolist())})"
+    if isinstance(value, (str, bool)):
+        return repr(value)
+    if isinstance(value, Dynamics):
+        return _describe(value)
+    return getattr(value, "__name__", type(value).__name__)
 
 
 @functools.cache

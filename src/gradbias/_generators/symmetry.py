@@ -65,6 +65,13 @@ class Symmetry(eqx.Module):
         """How many parameters each generator grows and shrinks; None if it mixes them."""
         return None
 
+    def spectral_charge(self, params: PyTree, power: float) -> Array:
+        """C with another power of singular values; of seams of two layers alone."""
+        raise ValueError(
+            "powers of singular values need seams of two layers, as in gb.TwoLayer and gb.Deep, "
+            f"got {type(self).__name__}"
+        )
+
     def dense(self, params: PyTree) -> np.ndarray:
         """A as a matrix, (…, D, D) for D parameters in the order of `ravel_pytree`; small nets.
 

@@ -14,7 +14,7 @@ from ._muon import Muon
 from ._sam import SAM
 from ._schedules import Piecewise, piecewise
 from ._steepest import Steepest
-from ._steps import Steps
+from ._steps import Optimiser
 from .protocol import Dynamics, Gap, State, Stepper, System
 
 __all__ = [
@@ -27,11 +27,11 @@ __all__ = [
     "Gap",
     "Lion",
     "Muon",
+    "Optimiser",
     "Piecewise",
     "State",
     "Steepest",
     "Stepper",
-    "Steps",
     "System",
     "decayed",
     "gradient",

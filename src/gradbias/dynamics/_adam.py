@@ -14,7 +14,7 @@ from ..numerics.types import Number, PyTree
 from ._gradient import decayed
 from ._schedules import Schedule
 from ._steps import (
-    Steps,
+    Optimiser,
     StepsStepper,
     averaged,
     decay_rate,
@@ -28,7 +28,7 @@ from ._steps import (
 from .protocol import System
 
 
-class Moments(NamedTuple):
+class AdamMemory(NamedTuple):
     """What Adam remembers.
 
     Attributes:
@@ -57,9 +57,9 @@ class AdamStepper(StepsStepper):
     decay: Any
     eps_inside: bool = eqx.field(static=True)
 
-    def begin(self, system: System, params: PyTree) -> Any:
+    def begin(self, system: System, params: PyTree) -> PyTree:
         zeros = jax.tree.map(jnp.zeros_like, params)
-        return Moments(zeros, zeros, jnp.ones(2))
+        return AdamMemory(zeros, zeros, jnp.ones(2))
 
     def move(self, params: PyTree, grads: PyTree, memory: PyTree, lr: Number) -> tuple[Any, Any]:
         grads = decayed(grads, params, self.weight_decay)
@@ -80,14 +80,15 @@ class AdamStepper(StepsStepper):
             return p - rate * (m / jnp.where(size > 0, size, 1.0))
 
         moved = jax.tree.map(stepped, shrunk(params, lr, self.decay), first, second)
-        return moved, Moments(first, second, powers)
+        return moved, AdamMemory(first, second, powers)
 
 
-class Adam(Steps):
+class Adam(Optimiser):
     """Adam, as torch.optim.AdamW takes its steps; with decoupled=False as torch.optim.Adam.
 
     m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², p ← (1 − lr·λ)p − lr·m̂/(√v̂ + ε), where m̂ and v̂
-    are m/(1 − β₁ᵏ) and v/(1 − β₂ᵏ). With ε = 0 a coordinate whose gradients were all zero stays.
+    are m/(1 − β₁ᵏ) and v/(1 − β₂ᵏ). With ε = 0 a coordinate whose gradients were all zero stays;
+    so does one whose gradients have squares beyond float64 (1e-154 and less, 1e154 and more).
 
     Args:
         lr: learning rate: a number, or any function of the step.

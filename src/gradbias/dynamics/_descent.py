@@ -16,33 +16,27 @@ from ..numerics.types import Number, PyTree
 from ..problems import Problem
 from ._gradient import decayed
 from ._schedules import Schedule
-from ._steps import Steps, StepsStepper, learning_rate, noise_law, or_none
+from ._steps import MomentumStepper, Optimiser, learning_rate, noise_law, or_none
 from .protocol import System
 
 
-class DescentStepper(StepsStepper):
+class DescentStepper(MomentumStepper):
     """p ← p − lr·v with v ← βv + g, for Nesterov p ← p − lr·(g + βv).
 
     Attributes:
-        momentum: β.
         nesterov: is the gradient counted once more?
         velocity: v at the start; None for zero.
     """
 
-    momentum: Any
     nesterov: bool = eqx.field(static=True)
     velocity: Any
 
-    @property
-    def remembers(self) -> bool:
-        return self.momentum is not None
+    def begin(self, system: System, params: PyTree) -> PyTree:
+        if self.velocity is None:
+            return super().begin(system, params)
+        return jax.tree.map(jnp.asarray, self.velocity)
 
-    def begin(self, system: System, params: PyTree) -> Any:
-        if self.velocity is not None:
-            return jax.tree.map(jnp.asarray, self.velocity)
-        return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
-
-    def time_of(self, lr: Number) -> Any:
+    def time_of(self, lr: Number) -> Number:
         return lr if self.momentum is None else lr / (1 - self.momentum)
 
     def move(self, params: PyTree, grads: PyTree, memory: PyTree, lr: Number) -> tuple[Any, Any]:
@@ -56,7 +50,7 @@ class DescentStepper(StepsStepper):
         return jax.tree.map(lambda p, m: p - lr * m, params, move), memory
 
 
-class Descent(Steps):
+class Descent(Optimiser):
     """Gradient descent: GD, or SGD with a noise law.
 
     Momentum as in torch: v ← βv + g, p ← p − lr·v; Nesterov's p ← p − lr·(g + βv).

@@ -12,7 +12,7 @@ from ..numerics import counter_rng
 from ..numerics.types import Number, PyTree
 from ._schedules import Schedule
 from ._steps import (
-    Steps,
+    Optimiser,
     StepsStepper,
     averaged,
     decay_rate,
@@ -36,7 +36,7 @@ class LionStepper(StepsStepper):
     betas: Any
     decay: Any
 
-    def begin(self, system: System, params: PyTree) -> Any:
+    def begin(self, system: System, params: PyTree) -> PyTree:
         return jax.tree.map(jnp.zeros_like, params)
 
     def move(self, params: PyTree, grads: PyTree, memory: PyTree, lr: Number) -> tuple[Any, Any]:
@@ -46,7 +46,7 @@ class LionStepper(StepsStepper):
         return moved, averaged(memory, grads, self.betas[1])
 
 
-class Lion(Steps):
+class Lion(Optimiser):
     """Lion: p ← (1 − lr·λ)p − lr·sign(β₁m + (1 − β₁)g), then m ← β₂m + (1 − β₂)g.
 
     Args:

@@ -14,8 +14,8 @@ from ..numerics.types import Number, PyTree
 from ..problems import Problem
 from ._schedules import Schedule
 from ._steps import (
-    Steps,
-    StepsStepper,
+    MomentumStepper,
+    Optimiser,
     averaged,
     decay_rate,
     learning_rate,
@@ -23,7 +23,6 @@ from ._steps import (
     or_none,
     shrunk,
 )
-from .protocol import System
 
 NOTHING = 1e-9  # singular values below this part of the largest count as zero
 # Of torch.optim.Muon: x(a + bx² + cx⁴), five times, takes singular values to 0.7 … 1.2.
@@ -33,29 +32,20 @@ TINY = 1e-7  # a gradient with a smaller norm is not scaled up to it
 METHODS = ("exact", "newton_schulz")
 
 
-class MuonStepper(StepsStepper):
+class MuonStepper(MomentumStepper):
     """p ← (1 − lr·λ)p − lr·c·O(m), with O the polar factor, or an iteration towards it.
 
     Attributes:
-        momentum: β.
         scale: c.
         decay: λ.
         nesterov: is the gradient counted once more?
         orthogonalise: how.
     """
 
-    momentum: Any
     scale: Any
     decay: Any
     nesterov: bool = eqx.field(static=True)
     orthogonalise: str = eqx.field(static=True)
-
-    @property
-    def remembers(self) -> bool:
-        return self.momentum is not None
-
-    def begin(self, system: System, params: PyTree) -> Any:
-        return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
 
     def move(self, params: PyTree, grads: PyTree, memory: PyTree, lr: Number) -> tuple[Any, Any]:
         seen = grads
@@ -67,7 +57,7 @@ class MuonStepper(StepsStepper):
         return jax.tree.map(lambda p, m: p - lr * self.scale * factor(m), kept, seen), memory
 
 
-class Muon(Steps):
+class Muon(Optimiser):
     """Muon: p ← (1 − lr·λ)p − lr·c·UVᵀ for every layer, where UsVᵀ is the average of gradients.
 
     m ← βm + (1 − β)g as in torch.optim.Muon; Nesterov's takes the factor of βm + (1 − β)g. All
@@ -149,7 +139,10 @@ def newton_schulz(G) -> jax.Array:
         return jnp.zeros_like(G)
     a, b, c = NEWTON_SCHULZ
     X = G.T if G.shape[0] > G.shape[1] else G
-    X = X / jnp.maximum(jnp.sqrt(jnp.sum(X * X)), TINY)
+    largest = jnp.max(jnp.abs(X), initial=0.0)  # divided out: squares of 1e200 are infinite
+    unit = X / jnp.where(largest > 0, largest, 1.0)
+    length = jnp.sqrt(jnp.sum(unit * unit))
+    X = unit * jnp.minimum(1 / jnp.where(length > 0, length, 1.0), largest / TINY)
     for _ in range(ROUNDS):
         A = X @ X.T
         X = a * X + (b * A + c * (A @ A)) @ X

@@ -10,11 +10,11 @@ from ..noise import Noise
 from ..numerics import checks
 from ..numerics.types import PyTree
 from ..problems import Problem
-from ._steps import Steps, StepsStepper
+from ._steps import Optimiser, StepsStepper
 
 
-class SAM(Steps):
-    """Steps of another optimiser along ∇L(p + ρ·g/‖g‖), with g = ∇L(p) on the same batch.
+class SAM(Optimiser):
+    """Optimiser of another optimiser along ∇L(p + ρ·g/‖g‖), with g = ∇L(p) on the same batch.
 
     ‖g‖ is the joint norm of all parameters; where it is zero, the step is the optimiser's own.
 
@@ -26,15 +26,16 @@ class SAM(Steps):
 
     follows_slope: ClassVar[bool] = False
     rho: Any
-    base: Steps
-    lr: Any
-    noise: Noise | None
-    momentum: Any
-    weight_decay: Any
+    base: Optimiser
+    # Those of the optimiser.
+    lr: Any = eqx.field(repr=False)
+    noise: Noise | None = eqx.field(repr=False)
+    momentum: Any = eqx.field(repr=False)
+    weight_decay: Any = eqx.field(repr=False)
 
-    def __init__(self, rho: float, base: Steps):
+    def __init__(self, rho: float, base: Optimiser):
         self.rho = np.asarray(checks.number("rho", rho, above=0))
-        if not isinstance(base, Steps) or isinstance(base, SAM):
+        if not isinstance(base, Optimiser) or isinstance(base, SAM):
             raise ValueError(
                 f"base must be an optimiser such as gb.Descent(0.01), got {base!r:.80}"
             )

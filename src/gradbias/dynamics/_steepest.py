@@ -4,7 +4,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..geometry import L2, Geometry, GeometryLike, Product, as_geometry
@@ -16,8 +15,8 @@ from ..problems import Problem
 from ._gradient import decayed
 from ._schedules import Schedule
 from ._steps import (
-    Steps,
-    StepsStepper,
+    MomentumStepper,
+    Optimiser,
     decay_rate,
     learning_rate,
     noise_law,
@@ -25,32 +24,22 @@ from ._steps import (
     or_none,
     shrunk,
 )
-from .protocol import System
 
 
-class SteepestStepper(StepsStepper):
+class SteepestStepper(MomentumStepper):
     """p ← (1 − lr·λ)p − lr·s(v) with v ← βv + g and s the steepest direction.
 
     Attributes:
-        momentum: β.
         decay: λ of decoupled decay.
         geometry: in which s is steepest.
         normalised: is s a unit step? Else it is multiplied by the dual norm of v.
         names: of the user's parameters; others, which a reduced run adds, have no gradient.
     """
 
-    momentum: Any
     decay: Any
     geometry: Geometry
     normalised: bool = eqx.field(static=True)
     names: tuple[str, ...] | None = eqx.field(static=True)
-
-    @property
-    def remembers(self) -> bool:
-        return self.momentum is not None
-
-    def begin(self, system: System, params: PyTree) -> Any:
-        return None if self.momentum is None else jax.tree.map(jnp.zeros_like, params)
 
     def move(self, params: PyTree, grads: PyTree, memory: PyTree, lr: Number) -> tuple[Any, Any]:
         seen = decayed(grads, params, self.weight_decay)
@@ -66,7 +55,7 @@ class SteepestStepper(StepsStepper):
         return kept | {name: kept[name] - size * step[name] for name in self.names}, memory
 
 
-class Steepest(Steps):
+class Steepest(Optimiser):
     """Steepest descent in a norm: p ← (1 − lr·λ)p − lr·s(v) with v ← βv + g.
 
     s is the steepest unit step of all parameters together: their signs for `gb.geometry.Linf`

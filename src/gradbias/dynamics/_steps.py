@@ -47,7 +47,7 @@ class StepsStepper(Stepper):
     def move(self, params: PyTree, grads: PyTree, memory: PyTree, lr: Number) -> tuple[Any, Any]:
         """The parameters and the memory after one step (jax-level)."""
 
-    def time_of(self, lr: Number) -> Any:
+    def time_of(self, lr: Number) -> Number:
         """The gradient-flow time of a step (jax-level)."""
         return lr
 
@@ -77,7 +77,7 @@ class StepsStepper(Stepper):
     def batch(self, system: System, step: Integer) -> Any:
         return None if self.noise is None else self.noise.batch(system.problem, self.key, step)
 
-    def gradient(self, system: System, params: PyTree, step: Integer) -> Any:
+    def gradient(self, system: System, params: PyTree, step: Integer) -> PyTree:
         """The gradient that a step follows (jax-level)."""
         batch = self.batch(system, step)
         added = None if self.noise is None else self.noise.added(self.key, step, params)
@@ -90,7 +90,24 @@ class StepsStepper(Stepper):
         return grads if self.rho is None else seen(_uphill(params, grads, self.rho))
 
 
-class Steps(Dynamics):
+class MomentumStepper(StepsStepper):
+    """Steps that remember one array for every parameter, if there is momentum.
+
+    Attributes:
+        momentum: β; None for none.
+    """
+
+    momentum: Any
+
+    @property
+    def remembers(self) -> bool:
+        return self.momentum is not None
+
+    def begin(self, system: System, params: PyTree) -> PyTree:
+        return jax.tree.map(jnp.zeros_like, params) if self.remembers else None
+
+
+class Optimiser(Dynamics):
     """Dynamics that take steps of a given size along a (stochastic) gradient.
 
     Attributes:
@@ -114,7 +131,7 @@ class Steps(Dynamics):
         if not isinstance(self.noise, DataNoise):
             need_expectation(f"{type(self).__name__} without data noise", problem, net)
 
-    def in_basis(self, basis: np.ndarray) -> "Steps | None":
+    def in_basis(self, basis: np.ndarray) -> "Optimiser | None":
         if self.not_closed is not None:
             return None
         if self.noise is None:
@@ -124,7 +141,7 @@ class Steps(Dynamics):
             return None if noise is None else self
         return self.with_noise(noise)
 
-    def with_noise(self, noise: Noise) -> "Steps":
+    def with_noise(self, noise: Noise) -> "Optimiser":
         """The same steps with another noise law."""
         return eqx.tree_at(lambda steps: steps.noise, self, noise)
 
@@ -144,7 +161,7 @@ class Steps(Dynamics):
         return max(1, steps_for(self.lr, time))
 
 
-def learning_rate(lr: object) -> Any:
+def learning_rate(lr: object) -> "np.ndarray | Schedule":
     """A learning rate or a schedule, checked."""
     return lr if callable(lr) else np.asarray(checks.number("lr", lr, above=0))
 
@@ -187,14 +204,14 @@ def objective_decay(weight_decay: np.ndarray, decoupled: bool) -> np.ndarray | N
     return None if decoupled else or_none(np.asarray(weight_decay / 2))
 
 
-def shrunk(params: PyTree, lr: Number, weight_decay: "Number | None") -> Any:
+def shrunk(params: PyTree, lr: Number, weight_decay: "Number | None") -> PyTree:
     """Decoupled decay, (1 − lr·λ)·params; None stands for no decay (jax-level)."""
     if weight_decay is None:
         return params
     return jax.tree.map(lambda p: p * (1 - lr * weight_decay), params)
 
 
-def averaged(old: PyTree, new: PyTree, beta: Number) -> Any:
+def averaged(old: PyTree, new: PyTree, beta: Number) -> PyTree:
     """β·old + (1 − β)·new (jax-level)."""
     return jax.tree.map(lambda a, b: beta * a + (1 - beta) * b, old, new)
 

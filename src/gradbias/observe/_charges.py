@@ -1,6 +1,6 @@
 """The charges of a net's symmetries, and the exact amounts by which steps move them."""
 
-from typing import Any, overload
+from typing import overload
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ from ..nets import Net
 from ..numerics import checks
 from ..numerics.types import Number, PyTree
 from ..problems import Problem
+from ..symmetry import Symmetry
 from ._running import running
 from .base import Measurement, Observable, refuse
 
@@ -43,7 +44,7 @@ class PowerCharges(Observable):
         if self.of == "entries":
             roots = jax.tree.map(lambda p: abs(p) ** (self.power / 2), params)
             return {name: _of_units(self, name, s, params, roots) for name, s in symmetries}
-        return {name: _spectral(self, name, s, params) for name, s in symmetries}
+        return {name: s.spectral_charge(params, self.power) for name, s in symmetries}
 
 
 class Charges(Observable):
@@ -83,23 +84,16 @@ class Charges(Observable):
         return {name: s.charge(params) for name, s in net.symmetries().items()}
 
 
-def _of_units(observable: Observable, name: str, symmetry: Any, params, roots) -> Any:
+def _of_units(
+    observable: Observable, name: str, symmetry: Symmetry, params: PyTree, roots: PyTree
+) -> Number:
     if symmetry.entries(params) is None:
         raise ValueError(
             f"observable {observable.name!r} needs symmetries that do not mix parameters, "
             f"got {name!r}"
         )
     value = symmetry.charge(roots)
-    return value.diagonal() if np.ndim(value) == 2 else value
-
-
-def _spectral(observable: Observable, name: str, symmetry: Any, params) -> Any:
-    if not hasattr(symmetry, "spectral_charge"):
-        raise ValueError(
-            f"observable {observable.name!r} needs seams of two layers, as in gb.TwoLayer and "
-            f"gb.Deep, got {name!r}"
-        )
-    return symmetry.spectral_charge(params, observable.power)  # pyright: ignore[reportAttributeAccessIssue]
+    return value if np.ndim(value) < 2 else value.diagonal()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def charge_increments(

@@ -86,7 +86,7 @@ THEOREMS = (
         ],
         predict=predict,
         measure=measure,
-        tolerance=1e-9,
+        tolerance=1e-10,
         instances=instance,
         controls=[
             Control("momentum is heavy ball", lambda key: instance(key, nesterov=True)),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ... import observe
-from ...dynamics import Adam, Descent, Dynamics, Muon, Steepest, Steps
+from ...dynamics import Adam, Descent, Dynamics, Muon, Optimiser, Steepest
 from ...nets import Deep, Net, TwoLayer
 from ...noise import DataNoise
 from ...numerics.host_rng import generator
@@ -51,9 +51,9 @@ def path(run: Run) -> list[dict[str, np.ndarray]]:
     return [{n: values[n][i] for n in names} for i in range(len(values[names[0]]))]
 
 
-def optimiser(setup: Setup) -> Steps:
+def optimiser(setup: Setup) -> Optimiser:
     """What takes the steps."""
-    assert isinstance(setup.dynamics, Steps)
+    assert isinstance(setup.dynamics, Optimiser)
     return setup.dynamics
 
 

@@ -41,7 +41,8 @@ def predict(setup: Setup, naive: bool = False) -> Claims:
     lr = float(cases.rates(setup, 1)[0])
     beta = float(cases.descent(setup).momentum)
     steps = int(setup.limit or 0)
-    problem, params = setup.problem, setup.params
+    problem = setup.problem
+    params = setup.params
     assert isinstance(problem, (Regression, Population))
     plain = modified_flow(problem, params, lr / (1 - beta) * 1e-9, round(1e9 * steps))
     if naive:
@@ -54,7 +55,8 @@ def predict(setup: Setup, naive: bool = False) -> Claims:
 
 
 def measure(runs: Mapping[str, Run]) -> Measurements:
-    steps, flow = runs["steps"].final, runs["flow"].final
+    steps = runs["steps"].final
+    flow = runs["flow"].final
     return {"shift": np.concatenate([np.ravel(steps[n] - flow[n]) for n in sorted(steps)])}
 
 

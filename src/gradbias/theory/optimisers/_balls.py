@@ -98,7 +98,9 @@ def _ridge(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:
     """The minimiser of least norm, or the ridge of this norm: its multiplier is a root."""
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     kept = s > 1e-13 * s.max(initial=0.0)
-    s, Vt, seen = s[kept], Vt[kept], (U[:, kept].T @ B)
+    s = s[kept]
+    Vt = Vt[kept]
+    seen = U[:, kept].T @ B
 
     def at(mu: float) -> np.ndarray:
         return (s / (s * s + mu))[:, None] * seen
@@ -121,15 +123,19 @@ def _projected(A: np.ndarray, B: np.ndarray, radius: float, geometry: Geometry) 
     x = np.zeros_like(c)
     if length == 0:
         return x
-    ahead, t = x, 1.0
+    ahead = x
+    t = 1.0
     least = CLOSE * float(geometry.dual_norm(c))
     for _ in range(ROUNDS):
         new = _nearest(ahead - (H @ ahead - c) / length, radius)
         if np.sum((ahead - new) * (new - x)) > 0:
-            ahead, t = x, 1.0
+            ahead = x
+            t = 1.0
             continue
         later = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        ahead, x, t = new + (t - 1) / later * (new - x), new, later
+        ahead = new + (t - 1) / later * (new - x)
+        x = new
+        t = later
         gradient = H @ x - c
         if float(geometry.dual_norm(gradient)) + float(np.sum(x * gradient)) / radius <= least:
             break

@@ -1,6 +1,7 @@
 """Sign descent on products of scalars: linear growth, where gradient descent is exponential."""
 
 import numpy as np
+import scipy.optimize
 from numpy.typing import ArrayLike
 
 from ...numerics import checks
@@ -30,13 +31,11 @@ def signed_escape(start: ArrayLike, size: float) -> float:
     size = checks.number("size", size, above=0)
     if np.prod(u) >= size:
         return 0.0
-    low, high = 0.0, size ** (1 / len(u))  # (u + t)… ≥ t^D
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if np.prod(u + middle) < size else (low, middle)
-    return float(high)
+    most = size ** (1 / len(u))  # (u + t)… ≥ t^D
+    found = scipy.optimize.root_scalar(
+        lambda t: np.log(np.prod(u + t) / size), bracket=(0.0, most), xtol=1e-15 * most
+    )
+    return float(found.root)
 
 
 def _factors(start: ArrayLike) -> np.ndarray:

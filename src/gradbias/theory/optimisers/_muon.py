@@ -70,7 +70,9 @@ def _modes(M: ArrayLike, params: Mapping[str, ArrayLike]) -> tuple[np.ndarray, .
     rank = int(np.sum(s > 1e-12 * s.max(initial=0.0)))
     if rank == 0:
         raise ValueError("M must not be zero")
-    U, s, V = U[:, :rank], s[:rank], Vt[:rank].T
+    U = U[:, :rank]
+    s = s[:rank]
+    V = Vt[:rank].T
     rows = U.T @ W1
     a = np.linalg.norm(rows, axis=1)
     if np.any(a == 0):
