@@ -40,7 +40,7 @@ ROOMS = {
     "_manifold": {"nets", "noise", "problems"},
     "theory": {"_manifold", "geometry", "init", "nets", "noise", "problems", "symmetry"},
     "limit": {"_manifold", "dynamics", "nets", "noise", "observe", "problems", "theory"},
-    "theorems": BLOCKS | {"dynamics", "theory", "_engine"},
+    "theorems": BLOCKS | {"dynamics", "geometry", "theory", "_engine"},
     "_verdicts": BLOCKS
     | {"dynamics", "limit", "theory", "theorems", "plot", "_engine", "_sweeps", "_text"},
     "testing": BLOCKS | {"_generators", "dynamics", "theorems", "_engine", "_verdicts"},

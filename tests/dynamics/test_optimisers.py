@@ -1,11 +1,13 @@
 """Adam, Lion, Muon, Nesterov and SAM against plain NumPy loops."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gradbias as gb
 import optimisers as by_hand
 from cases import LR, case, data, label_noise, minibatches
+from gradbias.dynamics._muon import newton_schulz
 
 STEPS = 200
 HALVED = gb.dynamics.piecewise({0: LR, 100: LR / 3})
@@ -358,3 +360,36 @@ def test_a_geometry_of_one_matrix_is_refused_for_a_net_of_several():
         gb.Setup(problem, net, params, gb.Steepest(0.1, gb.geometry.Spectral))
     with pytest.raises(ValueError, match="geometry must be a geometry such as gb.geometry.L2"):
         gb.Steepest(0.1, "sign")
+
+
+def test_a_run_says_how_it_was_made():
+    problem, net, params = case("one layer")
+    run = ends(problem, net, params, gb.SAM(0.1, gb.Adam(0.01, weight_decay=0.1)), 1)
+    wanted = "SAM(rho=0.1, base=Adam(lr=0.01, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.1, "
+    assert wanted + "decoupled=True))" in str(run)
+
+
+def test_newton_schulz_at_any_size():
+    """Squares of 1e200 are infinite; below a norm of 1e-7 it is torch's own, which shrinks."""
+    G = np.random.default_rng(1).normal(size=(5, 3))
+    with gb.float64():
+        large = np.asarray(newton_schulz(jnp.asarray(1e200 * G)))
+        small = np.asarray(newton_schulz(jnp.asarray(1e-9 * G)))
+        zero = np.asarray(newton_schulz(jnp.zeros((5, 3))))
+    np.testing.assert_allclose(large, by_hand.newton_schulz(G), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(small, by_hand.newton_schulz(1e-9 * G), rtol=0, atol=1e-14)
+    assert not zero.any()
+
+
+def test_a_velocity_must_fit():
+    problem, net, params = case("two layers")
+    with pytest.raises(ValueError, match="velocity needs momentum above 0"):
+        gb.Descent(0.1, velocity=params)
+    with pytest.raises(ValueError, match="velocity must be a dict like the parameters"):
+        gb.Descent(0.1, momentum=0.9, velocity=1.0)
+    with pytest.raises(ValueError, match="it differs in 'W2'"):
+        some = gb.Descent(0.1, momentum=0.9, velocity={"W1": params["W1"]})
+        gb.Setup(problem, net, params, some)
+    with pytest.raises(ValueError, match=r"velocity\['W1'\] must have shape"):
+        bent = {**params, "W1": params["W1"].T}
+        gb.Setup(problem, net, params, gb.Descent(0.1, momentum=0.9, velocity=bent))

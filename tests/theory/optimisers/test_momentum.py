@@ -160,6 +160,33 @@ def test_noether_flow_of_nesterov(beta):
     assert off[0] < 0.01
 
 
+@pytest.mark.parametrize("beta", [0.8])
+def test_where_heavy_ball_ends_on_a_rank_one_net(beta):
+    """The gap that steps in one direction make: at lr_e, times the factor; order one."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(4, 8))
+    fitted = gb.Regression.half_mean(X, X @ rng.normal(size=8))
+    net = gb.Rank1(8, 2, 5)
+    theta0 = rng.normal(size=8)
+    params = gb.init.balanced(net, theta0)
+    off = []
+    for lr in (4e-4, 2e-4):
+        dynamics = gb.Descent(lr, momentum=beta)
+        setup = gb.Setup(
+            fitted, net, params, dynamics, gb.Until(gap=1e-16, steps=200_000), [gb.observe.gap],
+            save_at=[0],
+        )  # fmt: skip
+        end = gb.simulate(setup)
+        told = gb.theory.sgd_limit(fitted, theta0, 3, lr, 4, momentum=beta).gap
+        plain = gb.theory.sgd_limit(fitted, theta0, 3, lr / (1 - beta), 4).gap
+        same = plain * optimisers.momentum_factor(beta)  # up to quadrature
+        assert told == pytest.approx(same, rel=1e-7)
+        v1, u = end.final["v1"], end.final["u"]
+        off.append((v1 @ v1 - np.sum(u * u)) / told - 1)
+    assert abs(off[1]) < 0.05
+    assert off[0] / off[1] == pytest.approx(2.0, abs=0.4)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="rates must be given where weight_decay is not 0"):
         optimisers.discrete_noether([1], 0.9, weight_decay=0.1)
