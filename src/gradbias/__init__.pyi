@@ -25,9 +25,14 @@ from ._verdicts.compare import compare as compare
 from ._verdicts.predict import predict as predict
 from ._verdicts.verify import verify as verify
 from ._verdicts.weak_error import weak_error as weak_error
+from .dynamics import SAM as SAM
+from .dynamics import Adam as Adam
 from .dynamics import Descent as Descent
 from .dynamics import Diffusion as Diffusion
 from .dynamics import Flow as Flow
+from .dynamics import Lion as Lion
+from .dynamics import Muon as Muon
+from .dynamics import Steepest as Steepest
 from .limit import Limit as Limit
 from .nets import MLP as MLP
 from .nets import Deep as Deep

@@ -7,7 +7,15 @@ from ..nets import LinearNet, Net
 from ..numerics.memo import Memo
 from ..problems import Population, Problem
 from ..problems.base import LossOfOutputs, Quadratic
-from ..reductions import Growth, PaddedSize, padded_lift, padded_params, padded_problem, rounded
+from ..reductions import (
+    Growth,
+    PaddedSize,
+    Reduction,
+    padded_lift,
+    padded_params,
+    padded_problem,
+    rounded,
+)
 from ..reductions import reduce as find_reduction
 from .host_loop import Prepared
 from .recorder import bound_record
@@ -24,7 +32,7 @@ def start_of(setup: Setup, reduce: bool, memo: Memo | None = None) -> Prepared:
         memo: of its sweep; what members have in common is not made again.
     """
     memo = memo or Memo()
-    found = find_reduction(setup.problem, setup.net, setup.params) if reduce else "reduce=False"
+    found = _closure(setup) if reduce else "reduce=False"
     if isinstance(found, str):
         return start_in_full(setup, found, memo)
     sizes = ["-".join(map(str, chain)) for chain in (found.lift.net.chain, found.net.dims)]
@@ -47,6 +55,20 @@ def start_of(setup: Setup, reduce: bool, memo: Memo | None = None) -> Prepared:
     return Prepared(
         setup, system, stepper, dynamics, found.params, found.lift, record, stats, found.rounding
     )
+
+
+def _closure(setup: Setup) -> Reduction | str:
+    """The closure of a run as far as problem, net and kind of step decide, or why there is none."""
+    open_because = setup.dynamics.not_closed_on(setup.net)
+    if open_because is not None:
+        return open_because
+    found = find_reduction(setup.problem, setup.net, setup.params)
+    if isinstance(found, Reduction) and found.growth and not setup.dynamics.follows_slope:
+        name = type(setup.dynamics).__name__
+        return (
+            f"rounding may grow, and the slope does not bound how fast it does in steps of {name}"
+        )
+    return found
 
 
 def padded(start: Prepared, frame: PaddedSize, memo: Memo) -> Prepared:

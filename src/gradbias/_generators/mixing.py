@@ -48,6 +48,20 @@ class Pair(Symmetry):
         matrix: Any = sum(a.T @ b for a, b in lefts) - sum(a @ b.T for a, b in rights)
         return matrix if x is y else (matrix + matrix.T) / 2
 
+    def entries(self, params: PyTree) -> tuple[int, int] | None:
+        """Of the generator of one unit: B = e_a e_aᵀ."""
+        if self.B is not None:
+            return None
+        L, R = self._layers(params)
+        return sum(a.shape[0] for a in L), sum(b.shape[1] for b in R)
+
+    def spectral_charge(self, params: PyTree, power: float) -> Array:
+        """(WᵀW)^(q/2) − (W'W'ᵀ)^(q/2) of one layer on each side; q = 2 is the charge itself."""
+        L, R = self._layers(params)
+        if self.B is not None or len(L) != 1 or len(R) != 1:
+            raise ValueError("powers of singular values need a pair of one layer and one layer")
+        return _gram_power(L[0], power) - _gram_power(R[0].T, power)
+
     def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         M = self._matrix("weights", weights, params)
         return changed(zeros(params), self.turned(params, M, -M))
@@ -101,6 +115,12 @@ class Pair(Symmetry):
         if checks.is_jax(value):
             return (value + value.T) / 2
         return symmetric(name, value, size)
+
+
+def _gram_power(W, power: float) -> Array:
+    """(WᵀW)^(q/2), by singular values: a root of WᵀW would lose half of the digits."""
+    _, s, Vt = module(W).linalg.svd(W, full_matrices=False)
+    return (Vt.T * s[None, :] ** power) @ Vt
 
 
 class Hyperbolic(Symmetry):

@@ -61,6 +61,17 @@ class Symmetry(eqx.Module):
         """C = θᵀAθ."""
         return self.form(params, params)
 
+    def entries(self, params: PyTree) -> tuple[int, int] | None:
+        """How many parameters each generator grows and shrinks; None if it mixes them."""
+        return None
+
+    def spectral_charge(self, params: PyTree, power: float) -> Array:
+        """C with another power of singular values; of seams of two layers alone."""
+        raise ValueError(
+            "powers of singular values need seams of two layers, as in gb.TwoLayer and gb.Deep, "
+            f"got {type(self).__name__}"
+        )
+
     def dense(self, params: PyTree) -> np.ndarray:
         """A as a matrix, (…, D, D) for D parameters in the order of `ravel_pytree`; small nets.
 
@@ -97,6 +108,10 @@ class Rescaling(Symmetry):
         up = sum((p.of(x) * p.of(y)).sum() for p in self.plus)
         return up - sum((p.of(x) * p.of(y)).sum() for p in self.minus)
 
+    def entries(self, params: PyTree) -> tuple[int, int] | None:
+        plus, minus = (sum(p.of(params).size for p in s) for s in (self.plus, self.minus))
+        return plus, minus
+
     def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         apart(self.plus + self.minus, params)
         w = number("weights", weights)
@@ -129,6 +144,11 @@ class Neurons(Symmetry):
             others = tuple(i for i in range(product.ndim) if i != axis)
             terms.append(sign * product.sum(axis=others))
         return sum(terms[1:], start=terms[0])
+
+    def entries(self, params: PyTree) -> tuple[int, int] | None:
+        units = max(self._units(params), 1)
+        each = [[leaf(params, n).size for n, _ in side] for side in (self.plus, self.minus)]
+        return sum(each[0]) // units, sum(each[1]) // units
 
     def apply(self, params: PyTree, weights: Number = 1.0) -> dict[str, Any]:
         w = amounts("weights", weights, (self._units(params),))

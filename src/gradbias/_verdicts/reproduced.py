@@ -65,7 +65,7 @@ def _smaller_step(prediction: Prediction) -> Prediction | None:
     until = setup.until
     steps = None if until.steps is None else SMALLER * until.steps
     slower = setup.replace(
-        dynamics=Descent(float(moves.lr) / SMALLER, None, moves.momentum, moves.weight_decay),
+        dynamics=moves.at_rate(float(moves.lr) / SMALLER),
         until=Until(steps, until.time, until.gap, until.check_every),
         save_at=SMALLER * np.asarray(setup.save_at),
     )

@@ -168,13 +168,15 @@ class Dynamics(Value):
     steps, or is the time itself where steps adapt (`counts_steps = False`). Where the loss is at
     its minimum all along (`at_minimum`), a gap cannot end a run. `not_closed` says why there is no
     exact closure, where that is not the noise's fault. `reasons` are sentences for codes of the
-    stepper, added to what the status says.
+    stepper, added to what the status says. `follows_slope`: a step is a multiple of a
+    gradient, or of an average of them; then slopes bound how fast errors of a reduced run grow.
     """
 
     axis: ClassVar[Literal["step", "time"]]
     counts_steps: ClassVar[bool]
     at_minimum: ClassVar[bool] = False
     not_closed: ClassVar[str | None] = None
+    follows_slope: ClassVar[bool] = True
     reasons: ClassVar[Mapping[int, str]] = MappingProxyType({})
     weight_decay: eqx.AbstractVar[Any]
 
@@ -189,6 +191,10 @@ class Dynamics(Value):
     @abc.abstractmethod
     def in_basis(self, basis: np.ndarray) -> "Dynamics | None":
         """The same dynamics with inputs written in an orthonormal basis; None if not closed."""
+
+    def not_closed_on(self, net: Net) -> str | None:
+        """Why a run of this net has no exact closure, whatever the noise; None if it may have."""
+        return None
 
     @property
     def draws(self) -> bool:

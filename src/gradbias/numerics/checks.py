@@ -165,6 +165,13 @@ def integer(name: str, value: Any, *, at_least: int = 0) -> int:
     return int(value)
 
 
+def boolean(name: str, value: object) -> bool:
+    """`value` if it is True or False, or a ValueError."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r:.80}")
+    return value
+
+
 def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     """`value` if it is one of `choices`, or a ValueError that lists them."""
     if not isinstance(value, str) or value not in choices:

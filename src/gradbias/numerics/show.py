@@ -4,6 +4,8 @@ import inspect
 
 import numpy as np
 
+SHORT = 4  # arrays below this length are shown as they are
+
 
 def as_call(value: object) -> str:
     """`Descent(lr=0.02, noise=Minibatch(batch_size=2))`: fields that are not at their defaults."""
@@ -22,8 +24,10 @@ def as_call(value: object) -> str:
 
 
 def in_words(value: object) -> str:
-    """A field: numbers as numbers, arrays by their shape, functions by their name."""
+    """A field: numbers as numbers, longer arrays by their shape, functions by their name."""
     shape = getattr(value, "shape", None)
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) < SHORT:
+        return f"({', '.join(map(in_words, value))})"
     if isinstance(value, np.ndarray | np.generic | float) and not shape:
         return f"{value:g}" if np.issubdtype(np.asarray(value).dtype, np.floating) else str(value)
     if shape is not None:
@@ -37,7 +41,7 @@ def _same(value: object, default: object) -> bool:
     """Is a field at its default? An array of one number is that number."""
     if value is default:
         return True
-    if getattr(value, "shape", None) == () and isinstance(value, np.ndarray):
-        value = value.item()
+    if isinstance(value, np.ndarray) and value.ndim < 2:
+        value = value.item() if value.ndim == 0 else tuple(value.tolist())
     simple = (bool, int, float, str, tuple)
     return isinstance(value, simple) and isinstance(default, simple) and value == default

@@ -1,5 +1,6 @@
 """Observables: named measurements f(problem, net, params) at saved states."""
 
+from ._angular_momentum import angular_momentum
 from ._balance import gap, imbalance, imbalance_of, pair_imbalance
 from ._charges import charge_drift, charges
 from ._curvature import hessian_trace, sharpness
@@ -23,6 +24,7 @@ from .base import Observable
 __all__ = [
     "Observable",
     "Running",
+    "angular_momentum",
     "as_observable",
     "certificate",
     "charge_drift",

@@ -7,6 +7,7 @@ from ._check import check, check_all
 from ._completeness import Completeness, completeness
 from ._detect import Detected, detect
 from ._equilibrate import Jump, balance, equilibrate
+from ._geometry import Kept, kept
 from ._laws import momentum_step, step
 from ._noether import NoetherFlow, noether_flow
 from ._noise_balance import Drift, NoiseBalance, drift, noise_balance
@@ -18,6 +19,7 @@ __all__ = [
     "Detected",
     "Drift",
     "Jump",
+    "Kept",
     "NoetherFlow",
     "NoiseBalance",
     "Symmetry",
@@ -30,6 +32,7 @@ __all__ = [
     "equilibrate",
     "general",
     "hyperbolic",
+    "kept",
     "momentum_step",
     "neurons",
     "noether_flow",

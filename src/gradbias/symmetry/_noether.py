@@ -65,7 +65,8 @@ def noether_flow(
 
     With momentum β a step counts as one of size lr/(1 − β), once v has forgotten its start
     (about 2β/(1 − β) steps): the decay is divided by 1 − β and the noise term by (1 − β)². The
-    last term, whose kicks are all in one direction, gets (1 + β)/(1 − β)³.
+    last term, whose kicks are all in one direction, gets (1 + β)/(1 − β)³, with Nesterov's
+    momentum (1 − β + 2β²)/(1 − β)³.
 
     Args:
         setup: what is run; its problem, net, params and dynamics are used.
@@ -81,10 +82,17 @@ def noether_flow(
     net = setup.net
     dynamics = setup.dynamics
     params = jax.tree.map(lambda leaf: checks.array("params", leaf), setup.params)
+    if not getattr(dynamics, "follows_slope", True):
+        raise ValueError(
+            "setup.dynamics must take steps along the gradient, such as gb.Descent, got "
+            f"{type(dynamics).__name__}: its steps move charges otherwise"
+        )
     chosen = named(net.symmetries() if symmetries is None else symmetries)
     require(problem, net, params, chosen)
     lr = _rate(dynamics, checks.integer("step", step))
     gamma, beta = (float(getattr(dynamics, n, 0.0)) for n in ("weight_decay", "momentum"))
+    nesterov = getattr(dynamics, "nesterov", False)
+    straight = 1 - beta + 2 * beta**2 if nesterov else 1 + beta
     if include_gd is None:
         include_gd = getattr(dynamics, "axis", "step") == "step"
     noise = getattr(dynamics, "noise", None)
@@ -100,7 +108,7 @@ def noether_flow(
             charge=charge,
             decay=-4 * gamma / (1 - beta) * charge,
             noise=lr / (1 - beta) ** 2 * trace,
-            gd=lr * (1 + beta) / (1 - beta) ** 3 * square,
+            gd=lr * straight / (1 - beta) ** 3 * square,
             lr=lr,
         )
     return flows

@@ -58,7 +58,12 @@ def minibatch(setup: Setup) -> Minibatch | None:
 
 
 def sees_data_only(setup: Setup) -> bool:
-    """Is every step a combination of the data's rows? So it is unless noise is added to it."""
+    """Is every step a combination of the data's rows?
+
+    So it is unless noise is added to it, or it takes coordinates one by one, as Adam does.
+    """
+    if setup.dynamics.not_closed_on(setup.net) is not None:
+        return False
     noise = getattr(setup.dynamics, "noise", None)
     return noise is None or isinstance(noise, DataNoise)
 

@@ -5,6 +5,7 @@ from . import imbalance as imbalance
 from . import manifold as manifold
 from . import margin as margin
 from . import noise_only as noise_only
+from . import optimisers as optimisers
 from . import potentials as potentials
 from . import rank1 as rank1
 from . import spectral as spectral

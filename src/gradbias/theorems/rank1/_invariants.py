@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ... import init
-from ...dynamics import Descent, Flow
+from ...dynamics import Adam, Descent, Flow
 from ...nets import ChainNet, Deep, Rank1, TwoLayer
 from ...numerics.host_rng import generator
 from ...theory import deep_from_rank1, rank1_from_deep
@@ -77,6 +77,13 @@ def noisy(key: int, decay: float = 0.0) -> Setup:
     return cases.unbalanced(key, dynamics, until=SHORT, save_at=SAVES)
 
 
+def by_coordinates(key: int) -> Setup:
+    """Adam: a step of the size of the learning rate for every input, seen or not."""
+    setup = noisy(key)
+    noise = getattr(setup.dynamics, "noise", None)
+    return setup.replace(dynamics=Adam(1e-3, noise=noise))
+
+
 ROWSPACE = Theorem(
     "rank1.rowspace",
     r"From any start, with or without minibatches, label noise or momentum, the first layer moves "
@@ -87,7 +94,10 @@ ROWSPACE = Theorem(
     measure=measure_unseen,
     tolerance=1e-10,
     instances=noisy,
-    controls=[Control("there is no weight decay", lambda key: noisy(key, decay=0.01))],
+    controls=[
+        Control("there is no weight decay", lambda key: noisy(key, decay=0.01)),
+        Control("steps see the data only", by_coordinates),
+    ],
     nets=(Rank1, Deep, TwoLayer),
     paper=PAPER,
     title="the first layer keeps what data do not see",

@@ -232,7 +232,7 @@ COR1 = Theorem(
         Control("there is one layer", cases.deep),
     ],
     nets=(Deep,),
-    paper=PAPER,
+    paper=FLOW_AND_STEPS,
     title="one layer keeps what data do not see",
 )
 

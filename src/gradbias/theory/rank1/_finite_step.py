@@ -72,10 +72,29 @@ def modified_velocity(problem: LeastSquares, params: Mapping[str, ArrayLike], lr
     point = _point(problem, params)
     lr = checks.number("lr", lr, at_least=0)
     g = _gradient(problem, point)
-    longest = max(float(np.max(np.abs(x), initial=0.0)) for x in g.values()) or 1.0
+    moved = _curved(problem, point, g)
+    return {name: -(g[name] + lr / 2 * moved[name]) for name in g}
+
+
+def hessian_product(
+    problem: LeastSquares, params: Mapping[str, ArrayLike], direction: Mapping[str, np.ndarray]
+) -> Params:
+    """The Hessian of the loss times a direction.
+
+    Args:
+        problem: Regression or Population.
+        params: as in `modified_loss`.
+        direction: an array for every parameter.
+    """
+    return _curved(problem, _point(problem, params), dict(direction))
+
+
+def _curved(problem: LeastSquares, point: Params, direction: Params) -> Params:
+    longest = max(float(np.max(np.abs(x), initial=0.0)) for x in direction.values()) or 1.0
     step = TINY / longest
-    moved: Any = _gradient(problem, {name: point[name] + 1j * step * g[name] for name in point})
-    return {name: -(g[name] + lr / 2 * (moved[name].imag / step)) for name in g}
+    shifted: Any = {name: point[name] + 1j * step * direction[name] for name in point}
+    moved: Any = _gradient(problem, shifted)
+    return {name: moved[name].imag / step for name in point}
 
 
 def _point(problem: LeastSquares, params: Mapping[str, ArrayLike]) -> Params:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...noise import Minibatch
+from ...numerics import checks
 from ...problems import Regression
 from .._problem import SingularBasis, finite_data, one_output, singular_basis
 from .._units import PARAMETER, PREDICTOR, TIME, homogeneous
@@ -26,6 +27,7 @@ def sgd_limit(
     lr: float,
     batch_size: int,
     replace: bool = False,
+    momentum: float = 0.0,
 ) -> BalancedLimit:
     r"""The end of SGD on a balanced net, in the mean over its draws, without running it.
 
@@ -35,6 +37,9 @@ def sgd_limit(
     D is good to a few parts in a thousand. The noise makes the gap grow, and so SGD ends nearer
     to the minimiser of least norm than gradient flow.
 
+    With momentum β steps count as ones of lr/(1 − β); the mean gradient, whose kicks are all in
+    one direction, moves the gap (1 + β)/(1 − β) times as much as there, noise as much as there.
+
     Args:
         problem: Regression with k = 1 whose labels can be fitted: SGD comes to rest on no other.
         theta0: (d,) or (d, 1), the predictor of the balanced start; not zero.
@@ -42,7 +47,10 @@ def sgd_limit(
         lr: the learning rate.
         batch_size: b, how many rows a step sees; all of them is gradient descent.
         replace: may a row be drawn twice?
+        momentum: β of heavy ball, v ← βv + g.
     """
+    beta = checks.number("momentum", momentum, at_least=0, below=1)
+    lr = checks.number("lr", lr, at_least=0) / (1 - beta)
     one_output(problem, "sgd_limit")
     finite_data(problem, "sgd_limit")
     noise = Minibatch(batch_size, replace)
@@ -55,13 +63,19 @@ def sgd_limit(
             "does not converge"
         )
     view = singular_basis(problem)
-    moments = minibatch_moments(problem, view, variance)
+    straight = (1 + beta) / (1 - beta)
+    moments = minibatch_moments(problem, view, variance, straight)
     gap = final_gap(problem, view, theta0, depth, lr, moments)
     return balanced_limit(problem, theta0, depth, gap)
 
 
-def minibatch_moments(problem: Regression, view: SingularBasis, variance: float) -> MomentsOf:
-    """Second moments of a gradient whose samples have weights of Cov = variance·(I − 11ᵀ/n)."""
+def minibatch_moments(
+    problem: Regression, view: SingularBasis, variance: float, straight: float = 1.0
+) -> MomentsOf:
+    """Second moments of a gradient whose samples have weights of Cov = variance·(I − 11ᵀ/n).
+
+    `straight` multiplies what is of the mean gradient.
+    """
     X = np.asarray(problem.X)
     n = problem.n
     rows = X @ view.basis
@@ -73,7 +87,8 @@ def minibatch_moments(problem: Regression, view: SingularBasis, variance: float)
         single = double * (rows @ error)
         squares = float(lengths @ single**2), float(np.sum((single * (rows @ a)) ** 2))
         mean = float(g @ g), float(a @ g) ** 2
-        total, along = (m + variance * (s - m / n) for m, s in zip(mean, squares, strict=True))
+        both = zip(mean, squares, strict=True)
+        total, along = (straight * m + variance * (s - m / n) for m, s in both)
         return GradientMoments(total, along)
 
     return moments
