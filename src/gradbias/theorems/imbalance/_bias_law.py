@@ -209,7 +209,7 @@ BIAS_LAW = Theorem(
     measure=measure_law,
     # The second layer is the same in all draws.
     tolerance={"mean square": 1e-3, "Laplace transform": 1e-3, "second layer": 1e-8},
-    instances=cases.setup,
+    instances=cases.several_outputs,
     controls=[Control("there is no noise", shaken)],
     runs=redrawn,
     given=("second layer at the end",),

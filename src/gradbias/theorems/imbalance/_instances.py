@@ -21,7 +21,7 @@ from ...theory.imbalance import balanced_two_layer, invariant_projection
 from ..prelude import Setup, Until
 
 
-class Sizes(NamedTuple):
+class FactorSizes(NamedTuple):
     """Of an instance.
 
     Attributes:
@@ -39,7 +39,7 @@ class Sizes(NamedTuple):
     width: int
 
 
-SIZES = (Sizes(7, 5, 3, 2, 8), Sizes(6, 7, 4, 1, 9), Sizes(9, 6, 4, 3, 10))
+SIZES = (FactorSizes(7, 5, 3, 2, 8), FactorSizes(6, 7, 4, 1, 9), FactorSizes(9, 6, 4, 3, 10))
 # Wide enough for Lemma 1 and Theorem 2 at δ = 0.1, with data of rank two.
 WIDE = (TwoLayer(3, 1, 400), TwoLayer(4, 2, 700))
 SAVES = 24
@@ -60,7 +60,7 @@ RECORD = {
 }
 
 
-def sizes(key: int) -> Sizes:
+def sizes(key: int) -> FactorSizes:
     """The sizes of this instance."""
     return SIZES[key % len(SIZES)]
 
@@ -196,6 +196,12 @@ def balanced(key: int, whitened: bool = False) -> Setup:
     width = sizes(key).width
     Q = frame(draws(key, "theorems.imbalance Q"), width, sizes(key).m)
     return setup(key, balanced_two_layer(problem, theta0, width, Q), problem=problem)
+
+
+def several_outputs(key: int) -> Setup:
+    """An instance with more than one output, where V(∞) has several singular values."""
+    these = [i for i, size in enumerate(SIZES) if size.m > 1]
+    return setup(len(SIZES) * (key // len(these)) + these[key % len(these)])
 
 
 def wide_net(key: int) -> TwoLayer:

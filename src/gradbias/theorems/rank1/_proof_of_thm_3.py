@@ -36,7 +36,7 @@ from ._sde import (
 )
 
 
-class Step:
+class Instant:
     """One instant of a balanced path, with η = b = 1.
 
     Args:
@@ -117,15 +117,15 @@ class Step:
         return 2 * self.lam * self.noise * power * across * self.theta
 
 
-def along_path(setup: Setup, run: Run, of: Callable[[Step], object]) -> np.ndarray:
+def along_path(setup: Setup, run: Run, of: Callable[[Instant], object]) -> np.ndarray:
     """A function of every instant that was reached."""
-    return np.asarray([of(Step(setup, theta)) for theta in cases.recorded(run, "theta")])
+    return np.asarray([of(Instant(setup, theta)) for theta in cases.recorded(run, "theta")])
 
 
 def predict_steps(setup: Setup, run: Run) -> Claims:
     """Closed forms, from θ alone."""
 
-    def told(of: Callable[[Step], object]) -> np.ndarray:
+    def told(of: Callable[[Instant], object]) -> np.ndarray:
         return along_path(setup, run, of)
 
     # g′ is what is left of two terms.
@@ -143,7 +143,7 @@ def predict_steps(setup: Setup, run: Run) -> Claims:
     }
 
 
-def _whole_trace(now: Step) -> list[float]:
+def _whole_trace(now: Instant) -> list[float]:
     return [float(np.sum(now.X**2)) * (8 * now.L**2)]
 
 
@@ -216,7 +216,7 @@ def measure_steps(run: Run) -> Measurements:
     }
 
 
-def instead(name: str, of: Callable[[Step], object]) -> Callable[[Setup, Run], Claims]:
+def instead(name: str, of: Callable[[Instant], object]) -> Callable[[Setup, Run], Claims]:
     """The prediction with one quantity as printed."""
 
     def predict(setup: Setup, run: Run) -> Claims:
@@ -229,22 +229,22 @@ def instead(name: str, of: Callable[[Step], object]) -> Callable[[Setup, Run], C
     return predict
 
 
-def slipped(now: Step) -> np.ndarray:
+def slipped(now: Instant) -> np.ndarray:
     """The line before the last of (94)."""
     return now.ito(along=3 * (now.L - 1) / (2 * now.L - 1))
 
 
-def squared(now: Step) -> np.ndarray:
+def squared(now: Instant) -> np.ndarray:
     """(95), (96), (98) and (99): ξ² twice."""
     return now.ito(power=4.0)
 
 
-def in_training_time(now: Step) -> list[float]:
+def in_training_time(now: Instant) -> list[float]:
     """(100) in (106), where the time is already τ."""
     return [4 * now.xi**4 * now.noise]
 
 
-def weighted(now: Step) -> np.ndarray:
+def weighted(now: Instant) -> np.ndarray:
     """(110) with ‖θ‖^{λ − 2}."""
     return now.change() * now.size**-now.lam
 
@@ -255,10 +255,10 @@ def of_three_layers_or_more(key: int) -> int:
     return len(cases.SIZES) * (key // len(deep)) + deep[key % len(deep)]
 
 
-def _instant(key: int) -> tuple[Step, np.ndarray]:
+def _instant(key: int) -> tuple[Instant, np.ndarray]:
     """A balanced point, and its predictor's Itô drift over the kernel, both by differences."""
     setup = cases.rank1(of_three_layers_or_more(key), scale=0.6)
-    now = Step(setup, np.ravel(common.start(setup)))
+    now = Instant(setup, np.ravel(common.start(setup)))
     M = np.stack([first_difference(setup, unit) for unit in np.eye(len(now.theta))])
     return now, np.linalg.solve(M, ito_by_differences(setup))
 

@@ -16,7 +16,7 @@ from ...problems import Regression
 from ..prelude import Setup, Until
 
 
-class Sizes(NamedTuple):
+class TwoLayerSizes(NamedTuple):
     """Of an instance.
 
     Attributes:
@@ -32,7 +32,7 @@ class Sizes(NamedTuple):
     width: int
 
 
-SIZES = (Sizes(5, 3, 2, 7), Sizes(7, 5, 3, 9), Sizes(6, 2, 2, 6))
+SIZES = (TwoLayerSizes(5, 3, 2, 7), TwoLayerSizes(7, 5, 3, 9), TwoLayerSizes(6, 2, 2, 6))
 D, N, K, WIDTH = SIZES[0]  # of what is looked at without a run
 SAVES = 24
 TIMES = np.concatenate([[0.0], np.geomspace(3e-2, 1e3, SAVES - 1)])
@@ -40,7 +40,7 @@ STEPS = np.concatenate([[0], np.round(np.geomspace(10, 20_000, SAVES - 1))])
 LR = 0.02
 
 
-def sizes(key: int) -> Sizes:
+def sizes(key: int) -> TwoLayerSizes:
     """The sizes of this instance."""
     return SIZES[key % len(SIZES)]
 
@@ -56,7 +56,7 @@ def frame(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
 
 
 def regression(
-    key: int, k: int | None = None, whitened: bool = False, like: Sizes | None = None
+    key: int, k: int | None = None, whitened: bool = False, like: TwoLayerSizes | None = None
 ) -> Regression:
     """Data with singular values near 1, labels of a predictor with distinct ones from 2 to 1."""
     d, n, most, _ = sizes(key) if like is None else like
@@ -150,7 +150,7 @@ def nothing(key: int) -> Setup:
 
 
 # Of the paper's Figure 1.
-PAPER = Sizes(10, 5, 3, 200)
+PAPER = TwoLayerSizes(10, 5, 3, 200)
 PAPER_GAMMA = 1.0
 
 

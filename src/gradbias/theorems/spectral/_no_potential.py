@@ -65,7 +65,8 @@ def predict_field(setup: Setup, run: Run, even: bool = False, left: bool = False
     last = inverse[-1]
     A, B = directions(setup)
     # ⟨B, dF[A]⟩ − ⟨A, dF[B]⟩ with dF[A] = A + Z1⁻ᵀAᵀZ1⁻ᵀD
-    forth, back = last @ A.T @ last @ D, last @ B.T @ last @ D
+    forth = last @ A.T @ last @ D
+    back = last @ B.T @ last @ D
     curl = float(np.sum(B * forth) - np.sum(A * back))
     scale = float(np.linalg.norm(forth) + np.linalg.norm(back))
     return {

@@ -28,10 +28,10 @@ from ._paper import OF_NOISE
 D = 3
 SIZES = (D, 5)
 WIDTH = 4
-MEMBERS = 12_000
+MEMBERS = 8000
 TIME = 1.0
 STEPS = 1920
-FINER = 2 * STEPS  # where what is even in the noise of a step shows
+FINER = 3 * STEPS  # where what is even in the noise of a step shows
 PARTS = 40  # of the run, at the ends of which odd parts are saved
 PARAMS = {"params": observe.params}
 OF_MOMENTS = {
