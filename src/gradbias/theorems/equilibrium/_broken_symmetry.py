@@ -41,7 +41,7 @@ N = 8
 ZETA = 2.0
 LR = 0.02
 CROWD = 2048
-FEW = np.arange(65)
+FEW = np.arange(25)  # the term of a finite step is that of the first
 HIDDEN = (1, 3)  # a key takes one of these
 LATE = np.arange(0, 6001, 24)
 
