@@ -25,7 +25,7 @@ def random_scalar(call: Call, key: int = 0) -> Scalar:
         rng = generator(key, "torch.check")
         total = torch.zeros(())
         for out in outputs(model(*call[0], **call[1])):
-            weights = torch.from_numpy(rng.standard_normal(tuple(out.shape)))
+            weights = torch.as_tensor(rng.standard_normal(tuple(out.shape)))
             total = total.to(out) + (weights.to(out) * out).sum()
         return total
 
@@ -113,7 +113,7 @@ def _to_random(params: Named, start: Named, point: int, key: int) -> None:
             own_size = float(start[name].square().mean().sqrt()) if p.numel() else 0.0
             usual = max(p.shape, default=1) ** -0.5
             size = own_size if point % 2 and own_size > 0 else usual
-            p.copy_(torch.from_numpy(size * rng.standard_normal(tuple(p.shape))))
+            p.copy_(torch.as_tensor(size * rng.standard_normal(tuple(p.shape))))
 
 
 def _judged(family: Family, near: float, cosine: float, matrix: float) -> Family:

@@ -16,6 +16,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from . import rules_einsum, rules_norms  # noqa: F401  (they and the layers register rules)
+from .ledger import slices
 from .operations import MOVES
 from .parameters import Call
 from .rules import RULES, Rule, constants, curved, moved, tensors
@@ -177,7 +178,7 @@ def _apply(walk: GraphWalk, node: Node, values: Mapping[Node, Any]) -> object:
     if word in MOVES and callable(node.target):
         return _ruled(walk, functools.partial(moved, node.target), op)
     if op.word not in RULES:
-        if any(bool((ids > 0).any()) for ids in tensors(walk, (args, kwargs))):
+        if any(bool((slices(ids)[0] > 0).any()) for ids in tensors(walk, (args, kwargs))):
             walk.unknown.setdefault(f"{op.word} in {walk.place or 'the model'}")
         return curved(walk, op)
     result = _ruled(walk, RULES[op.word], op)

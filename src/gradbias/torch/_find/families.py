@@ -90,7 +90,7 @@ def _pieces(use: Use, solved: Solved, home: dict[int, tuple[int, int]]) -> Piece
             group, unit = home[free]
             key = (group, use.sign * c)
             pieces.setdefault(key, np.full(len(numbers), -1))[k] = unit
-    return {key: units[where.reshape(ids.shape)] for key, units in pieces.items()}
+    return {key: np.asarray(units[where.reshape(ids.shape)]) for key, units in pieces.items()}
 
 
 def _part(use: Use, unit: np.ndarray, mu: float) -> ParameterPart:
@@ -101,9 +101,7 @@ def _part(use: Use, unit: np.ndarray, mu: float) -> ParameterPart:
         if unit.ndim > 1 and np.array_equal(np.broadcast_to(first, unit.shape), unit):
             unit = first.squeeze(axis)
             dims.pop(axis)
-    return ParameterPart(
-        use.parameter, tuple(dims), torch.from_numpy(np.ascontiguousarray(unit)), mu
-    )
+    return ParameterPart(use.parameter, tuple(dims), torch.from_numpy(unit.copy()), mu)
 
 
 def _cancelled(parts: list[ParameterPart]) -> tuple[ParameterPart, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .ledger import ZERO, Ledger, constant
+from .ledger import ZERO, Ledger, constant, is_all, slices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,8 +107,9 @@ class GraphWalk:
             return True
         if not value.numel():
             return False
-        low = int(value.min())
-        high = int(value.max())
+        few = slices(value)[0]
+        low = int(few.min())
+        high = int(few.max())
         return any(start <= low and high < stop for start, stop in self._owned)
 
     def makes(
@@ -132,7 +133,7 @@ class GraphWalk:
             return
         to = _spread(out, weight)
         by = _spread(into, weight)
-        if bool((weight == ZERO).all()):
+        if is_all(weight, ZERO):
             ledger.merge(to, by)
         else:
             ledger.define(weight, to, by)
