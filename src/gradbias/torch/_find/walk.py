@@ -64,6 +64,7 @@ class GraphWalk:
         fixed: parameters that must not scale: frozen, tied, parametrised.
         shared: parameters that turned out to be used in two places.
         unknown: operations without a rule, with the module that they are in.
+        still: units that are understood and cannot be rescaled, with the reason.
         place: the module that is being followed.
     """
 
@@ -72,6 +73,7 @@ class GraphWalk:
         self.fixed = set(fixed)
         self.shared: set[str] = set()
         self.unknown: dict[str, None] = {}
+        self.still: dict[str, None] = {}
         self.place = ""
         self.mutates = False
         self.single = False  # does it cast to single precision or less somewhere?
