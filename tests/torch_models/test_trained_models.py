@@ -344,6 +344,32 @@ def test_units_of_experts_are_found_or_named(sparse):
     assert [f.units for f in found.exact] == [5, 5, 5], found
 
 
+class Packed(nn.Module):
+    """All experts in one weight, multiplied at once."""
+
+    def __init__(self, product):
+        super().__init__()
+        self.router, self.product = L(4, 3), product
+        self.up, self.down = (nn.Parameter(torch.randn(3, *s)) for s in ((4, 5), (5, 4)))
+
+    def forward(self, x):
+        many = x.expand(3, *x.shape)
+        if self.product == "bmm":
+            out = torch.bmm(F.relu(torch.bmm(many, self.up)), self.down)
+        else:
+            inner = F.relu(torch.einsum("bd,edf->bef", x, self.up))
+            out = torch.einsum("bef,efd->bed", inner, self.down).transpose(0, 1)
+        return (out * self.router(x).softmax(-1).T[..., None]).sum(0)
+
+
+@pytest.mark.parametrize("product", ["bmm", "einsum"])
+def test_units_of_packed_experts(product):
+    model, x = Packed(product), torch.randn(6, 4)
+    found = gbt.symmetries(model, x)
+    assert [(f.units, f.parameters) for f in found.exact] == [(15, ("up", "down"))]
+    unchanged(model, x.double(), found)
+
+
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
 def test_computed_and_tied_weights_are_named():
     x = torch.randn(5, 4)
