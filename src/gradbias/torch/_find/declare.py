@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from ...numerics import checks
-from .._measure.unwrap import unwrap_model
+from .._measure.undisturbed import autocast_off
+from .._measure.unwrap import refuse_meta, unwrap_model
 from .check import measured, random_scalar
 from .family import Family, ParameterPart
 from .parameters import DoubleByDefault, as_in_training, call_arguments, double
@@ -90,6 +91,8 @@ def check(model: nn.Module, family: Family, example_input: object, *, key: int =
     """
     if not isinstance(family, Family):
         raise ValueError(f"family must be a gradbias.torch.Family, got {type(family).__name__}")
-    with DoubleByDefault():
-        twin, call = double(unwrap_model(model).model, call_arguments(example_input))
+    plain = unwrap_model(model).model
+    refuse_meta(plain)
+    with DoubleByDefault(), autocast_off():
+        twin, call = double(plain, call_arguments(example_input))
         return measured(as_in_training(twin), [random_scalar(call, key)], [family], key)[0]

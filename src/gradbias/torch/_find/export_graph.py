@@ -12,12 +12,15 @@ import torch
 import torch.export
 from torch import Tensor, nn
 from torch.export import ExportedProgram
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from . import rules_einsum, rules_norms  # noqa: F401  (they and the layers register rules)
+from .._measure.unwrap import made_where
+from . import rules_einsum, rules_norms, rules_recurrent  # noqa: F401  (they and the layers register rules)
+from .ledger import slices
 from .operations import MOVES
 from .parameters import Call
+from .results import results
 from .rules import RULES, Rule, constants, curved, moved, tensors
 from .walk import GraphWalk, Operation, Weight
 
@@ -43,28 +46,62 @@ def follow(
         The exponents of its outputs.
     """
     values = _placeholders(walk, program, prefix, given)
+    module = program.graph_module
+    nodes = [n for m in module.modules() if isinstance(m, GraphModule) for n in m.graph.nodes]
     # A tensor of zeros that is written to later is not one that fits everything.
-    walk.mutates = any(_word(n).endswith("_") and _word(n) not in SAFE for n in program.graph.nodes)
-    for node in program.graph.nodes:
+    walk.mutates = any(_word(n).endswith("_") and _word(n) not in SAFE for n in nodes)
+    return tensors(walk, _followed(walk, module, prefix, values))
+
+
+def _followed(walk: GraphWalk, module: GraphModule, prefix: str, values: dict[Node, Any]) -> object:
+    """What a graph gives, from what its placeholders hold."""
+    for node in module.graph.nodes:
         if node.op == "call_function":
             walk.place = prefix + _module_of(node)
-            values[node] = _apply(walk, node, values)
+            inner = _wrapped(module, node)
+            if inner is None:
+                values[node] = _apply(walk, node, values)
+            else:
+                graph, given = inner
+                holders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+                held = (map_arg(value, values.__getitem__) for value in given)
+                bound: dict[Node, Any] = dict(zip(holders, held, strict=True))
+                values[node] = _followed(walk, graph, prefix, bound)
         elif node.op == "get_attr":
             values[node] = constants(_shape(node))
         elif node.op == "output":
-            return tensors(walk, map_arg(node.args, values.__getitem__))
+            return map_arg(node.args[0], values.__getitem__)
     return []
+
+
+def _wrapped(module: GraphModule, node: Node) -> tuple[GraphModule, tuple[Any, ...]] | None:
+    """The part of a graph that runs under autocast or without gradients, and its arguments.
+
+    Precision does not matter to exponents.
+    """
+    if not _word(node).startswith("wrap_with_"):
+        return None
+    for i, argument in enumerate(node.args):
+        if isinstance(argument, Node) and argument.op == "get_attr":
+            inner = module.get_submodule(str(argument.target))
+            if isinstance(inner, GraphModule):
+                return inner, node.args[i + 1 :]
+    return None
 
 
 def exported(module: nn.Module, call: Call) -> ExportedProgram:
     """The graph of a module of ours (not the user's); raises what torch raises where none is."""
     # Attention has a fused path for inference that hides its parts; gradients rule it out.
-    with torch.enable_grad(), warnings.catch_warnings(), _quiet_loggers(), _quiet_errors(module):
+    with torch.enable_grad(), warnings.catch_warnings(), _quiet_loggers():
         warnings.simplefilter("ignore")
         try:
-            return torch.export.export(module, call[0], call[1], strict=False)
+            with _plain_results(module), made_where(module):
+                program = torch.export.export(module, call[0], call[1], strict=False)
         except _ForwardFailed as failure:
             raise failure.error from None
+    for node in program.graph.nodes:
+        _shape(node)  # raises where a size depends on the data
+    return program
 
 
 @contextlib.contextmanager
@@ -94,8 +131,10 @@ class _ForwardFailed(Exception):
 
 
 @contextlib.contextmanager
-def _quiet_errors(module: nn.Module) -> Iterator[None]:
-    """Errors of `forward` in another class: torch prints half a graph to stderr for RuntimeErrors.
+def _plain_results(module: nn.Module) -> Iterator[None]:
+    """Tensors alone as results, and errors of `forward` in another class.
+
+    Torch cannot export objects, such as caches, and prints half a graph for RuntimeErrors.
 
     Redirecting stderr would take it from the user's other threads too.
     """
@@ -103,9 +142,9 @@ def _quiet_errors(module: nn.Module) -> Iterator[None]:
     replaced = module.__dict__.get("forward")
 
     @functools.wraps(forward)
-    def raising(*args: object, **kwargs: object) -> object:
+    def raising(*args: object, **kwargs: object) -> list[Tensor]:
         try:
-            return forward(*args, **kwargs)
+            return results(forward(*args, **kwargs))
         except RuntimeError as error:
             raise _ForwardFailed(error) from error
 
@@ -133,7 +172,7 @@ def _placeholders(
         shape = _shape(node)
         if node.name in names and isinstance(shape, torch.Size):
             values[node] = walk.parameter(prefix + names[node.name], tuple(shape))
-        elif node.name in inputs and queue:
+        elif node.name in inputs and queue and isinstance(shape, torch.Size):
             values[node] = queue.pop(0)
         else:
             values[node] = constants(shape)
@@ -177,7 +216,7 @@ def _apply(walk: GraphWalk, node: Node, values: Mapping[Node, Any]) -> object:
     if word in MOVES and callable(node.target):
         return _ruled(walk, functools.partial(moved, node.target), op)
     if op.word not in RULES:
-        if any(bool((ids > 0).any()) for ids in tensors(walk, (args, kwargs))):
+        if any(bool((slices(ids)[0] > 0).any()) for ids in tensors(walk, (args, kwargs))):
             walk.unknown.setdefault(f"{op.word} in {walk.place or 'the model'}")
         return curved(walk, op)
     result = _ruled(walk, RULES[op.word], op)

@@ -28,11 +28,19 @@ def families(ledger: Ledger) -> list[Family]:
     for use in uses:
         for (group, mu), unit in _pieces(use, solved, home).items():
             parts[group].append(_part(use, unit, mu))
+    marks: dict[int, list[str]] = collections.defaultdict(list)
+    for ids, word in ledger.marks:
+        for group in _touched(ids, solved, home):
+            marks[group].append(word)
+    heads: dict[int, list[tuple[int, str]]] = collections.defaultdict(list)
+    for ids, size, word in ledger.heads:
+        for group in _touched(ids, solved, home):
+            heads[group].append((size, word))
     result = []
     for group, members in enumerate(groups):
         kept = _cancelled(parts[group])
         if kept:
-            result.append(_family(members, kept, solved, ledger))
+            result.append(_family(len(members), kept, marks[group], heads[group]))
     return _distinct(result)
 
 
@@ -90,7 +98,7 @@ def _pieces(use: Use, solved: Solved, home: dict[int, tuple[int, int]]) -> Piece
             group, unit = home[free]
             key = (group, use.sign * c)
             pieces.setdefault(key, np.full(len(numbers), -1))[k] = unit
-    return {key: units[where.reshape(ids.shape)] for key, units in pieces.items()}
+    return {key: np.asarray(units[where.reshape(ids.shape)]) for key, units in pieces.items()}
 
 
 def _part(use: Use, unit: np.ndarray, mu: float) -> ParameterPart:
@@ -101,9 +109,7 @@ def _part(use: Use, unit: np.ndarray, mu: float) -> ParameterPart:
         if unit.ndim > 1 and np.array_equal(np.broadcast_to(first, unit.shape), unit):
             unit = first.squeeze(axis)
             dims.pop(axis)
-    return ParameterPart(
-        use.parameter, tuple(dims), torch.from_numpy(np.ascontiguousarray(unit)), mu
-    )
+    return ParameterPart(use.parameter, tuple(dims), torch.from_numpy(unit.copy()), mu)
 
 
 def _cancelled(parts: list[ParameterPart]) -> tuple[ParameterPart, ...]:
@@ -138,29 +144,28 @@ def _apart(one: ParameterPart, other: ParameterPart) -> tuple[ParameterPart, Par
 
 
 def _family(
-    members: list[int], parts: tuple[ParameterPart, ...], solved: Solved, ledger: Ledger
+    units: int, parts: tuple[ParameterPart, ...], bent: list[str], heads: list[tuple[int, str]]
 ) -> Family:
+    """Of parts, what their exponents passed through, and the heads that work on them."""
     into = [part.parameter for part in parts if part.mu > 0]
     out = [part.parameter for part in parts if part.mu < 0]
     if not into:  # a unit that only shrinks what it meets is one that only grows it
         parts = tuple(ParameterPart(p.parameter, p.dims, p.unit, -p.mu) for p in parts)
         into, out = out, into
-    free = set(members)
-    bent = [word for ids, word in ledger.marks if _touch(ids, free, solved)]
-    heads = [(size, word) for ids, size, word in ledger.heads if _touch(ids, free, solved)]
     words = [w for w in dict.fromkeys([*bent, *(h for _, h in heads)]) if w != EPSILON_WORD]
     name = _modules(into) + (f" -> {_modules(out)}" if out else "")
     name += f" ({', '.join(words)})" if words else ""
-    block = None if bent else _block([size for size, _ in heads], len(members))
+    block = None if bent else _block([size for size, _ in heads], units)
     kind = "rescaling" if out else "scaling"
     soft = EPSILON_WORD in bent
-    return Family(name, kind, len(members), parts, block=block, epsilon=soft)
+    return Family(name, kind, units, parts, block=block, epsilon=soft)
 
 
-def _touch(ids: np.ndarray, members: set[int], solved: Solved) -> bool:
-    """Do these exponents depend on a family's?"""
+def _touched(ids: np.ndarray, solved: Solved, home: dict[int, tuple[int, int]]) -> set[int]:
+    """The families that these exponents depend on."""
     classes = np.unique(solved.of[ids[ids >= 0]]).tolist()
-    return any(free in members for c in classes for free in solved.combination(c))
+    free = {f for c in classes for f in solved.combination(c)}
+    return {home[f][0] for f in free if f in home}
 
 
 def _block(heads: list[int], units: int) -> int | None:

@@ -22,6 +22,34 @@ def constant(value: int, shape: torch.Size | tuple[int, ...]) -> Tensor:
     return torch.tensor(value).expand(tuple(shape))
 
 
+def slices(*ids: Tensor) -> list[Tensor]:
+    """Tensors of one shape without the axes along which every one of them repeats itself.
+
+    What is the same for all words of a vocabulary, or all positions, is looked at once.
+    """
+    shape = torch.broadcast_shapes(*(t.shape for t in ids))
+    wide = [t.expand(shape) for t in ids]
+    for d, n in enumerate(shape):
+        if n > 1 and all(t.stride(d) == 0 for t in wide):
+            wide = [t.narrow(d, 0, 1) for t in wide]
+    return wide
+
+
+def distinct(ids: Tensor) -> np.ndarray:
+    """Every number in a tensor, once."""
+    return np.unique(slices(ids)[0].numpy())
+
+
+def has(ids: Tensor, number: int) -> bool:
+    """Is a number among them?"""
+    return bool((slices(ids)[0] == number).any())
+
+
+def is_all(ids: Tensor, number: int) -> bool:
+    """Are all of them this number?"""
+    return bool((slices(ids)[0] == number).all())
+
+
 @dataclasses.dataclass(frozen=True)
 class Use:
     """What a parameter's exponent is: ± that of a tensor, along some of its axes.
@@ -61,11 +89,21 @@ class Ledger:
 
     def merge(self, a: Tensor, b: Tensor) -> None:
         """They are equal, entry by entry; shapes broadcast."""
-        a, b = torch.broadcast_tensors(a, b)
+        a, b = slices(a, b)
+        if not has(a, ANY) and not has(b, ANY):
+            # All of a row with all of a column: one of each with all of the other says it, too.
+            across, down = _alone(a, b), _alone(b, a)
+            if across and down:
+                self._merge(_start(a, across), _start(b, across))
+                a, b = _start(a, down), _start(b, down)
+        self._merge(a, b)
+
+    def _merge(self, a: Tensor, b: Tensor) -> None:
         differ = (a != b) & (a != ANY) & (b != ANY)
         if bool(differ.any()):
-            pairs = torch.stack([a[differ], b[differ]]).numpy()
-            self.equal.append(np.unique(pairs, axis=1))
+            low, high = torch.minimum(a, b)[differ], torch.maximum(a, b)[differ]
+            pairs = torch.unique(low * self.count + high)
+            self.equal.append(torch.stack([pairs // self.count, pairs % self.count]).numpy())
 
     def zero(self, ids: Tensor) -> None:
         """They do not scale."""
@@ -83,33 +121,32 @@ class Ledger:
 
     def _first(self, ids: Tensor, dim: int) -> Tensor:
         """One entry along an axis, of those that are not always zero where there are any."""
-        if not bool((ids == ANY).any()):
+        if not has(ids, ANY):
             return ids.narrow(dim, 0, 1)
         return ids.amax(dim, keepdim=True)
 
     def relate(self, ids: tuple[Tensor, ...], coefficients: tuple[float, ...]) -> None:
         """Σ coefficient·exponent = 0, entry by entry."""
-        stacked = torch.stack([t.reshape(-1) for t in torch.broadcast_tensors(*ids)])
+        stacked = torch.stack([t.reshape(-1) for t in slices(*ids)])
         keep = (stacked != ANY).all(0)
         if bool(keep.any()):
-            self.rows.append((np.unique(stacked[:, keep].numpy(), axis=1).T, coefficients))
+            self.rows.append((_rows(stacked[:, keep], self.count)[0].numpy().T, coefficients))
 
     def combined(self, terms: list[tuple[Tensor, float]]) -> Tensor:
         """The exponent Σ coefficient·term, as a known one where possible, else as a new one."""
-        alive = [(ids, c) for ids, c in terms if not bool((ids == ZERO).all())]
+        alive = [(ids, c) for ids, c in terms if not is_all(ids, ZERO)]
         shape = torch.broadcast_shapes(*(ids.shape for ids, _ in terms))
         if not alive:
             return constant(ZERO, shape)
         if len(alive) == 1 and alive[0][1] == 1:
             return alive[0][0].expand(shape)
-        stacked = torch.stack(torch.broadcast_tensors(*(ids for ids, _ in alive))).expand(
-            -1, *shape
-        )
-        rows, where = torch.unique(stacked.reshape(len(alive), -1), dim=1, return_inverse=True)
+        columns = slices(*(ids for ids, _ in alive))
+        stacked = torch.stack([t.reshape(-1) for t in columns])
+        rows, where = _rows(stacked, self.count)
         new = self.fresh(rows.shape[1])
         self.relate((*rows, new), (*(c for _, c in alive), -1.0))
         new = torch.where((rows == ANY).any(0), ANY, new)
-        return new[where].reshape(shape)
+        return new[where].reshape(columns[0].shape).expand(shape)
 
     def use(self, parameter: str, dims: tuple[int, ...], ids: Tensor, sign: float) -> None:
         """The exponent of this parameter has `sign`·ids in it."""
@@ -121,8 +158,35 @@ class Ledger:
 
     def head(self, ids: Tensor, word: str) -> None:
         """Channels, along the last axis, that one head of attention works on."""
-        self.heads.append((np.unique(ids.numpy()), ids.shape[-1], word))
+        self.heads.append((distinct(ids), ids.shape[-1], word))
 
     def mark(self, ids: Tensor, word: str) -> None:
         """Remember what these passed through, for names and to know what is linear."""
-        self.marks.append((np.unique(ids.numpy()), word))
+        self.marks.append((distinct(ids), word))
+
+
+def _alone(a: Tensor, b: Tensor) -> list[int]:
+    """The axes along which `a` alone varies."""
+    return [d for d, n in enumerate(a.shape) if n > 1 and a.stride(d) != 0 and b.stride(d) == 0]
+
+
+def _start(ids: Tensor, dims: Sequence[int]) -> Tensor:
+    """The first entry along some axes."""
+    for d in dims:
+        ids = ids.narrow(d, 0, 1)
+    return ids
+
+
+def _rows(stacked: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """(terms, n) without equal columns, and where each of them is in it.
+
+    Args:
+        stacked: numbers from ANY to below `count`.
+        count: how many numbers there are.
+    """
+    where = torch.zeros(stacked.shape[1], dtype=torch.int64)
+    for term in stacked:  # pairs of numbers, as one number each
+        _, where = torch.unique(where * (count + 1) + term - ANY, return_inverse=True)
+    first = torch.full((int(where.max()) + 1 if len(where) else 0,), len(where))
+    first.scatter_reduce_(0, where, torch.arange(len(where)), "amin")
+    return stacked[:, first], where

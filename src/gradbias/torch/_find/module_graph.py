@@ -1,6 +1,6 @@
 """Where a model has no graph: its modules one by one, joined where tensors are the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from .._measure.batches import leaves
 from .export_graph import exported, first_line, follow
 from .ledger import ZERO, constant
 from .parameters import Call
+from .results import results
 from .walk import GraphWalk
 
 
@@ -23,7 +24,7 @@ class _Calls:
     def run(self, call: Call) -> object:
         handles = [
             child.register_forward_hook(self._hook(name), with_kwargs=True)
-            for name, child in self.model.named_children()
+            for name, child in _called(self.model)
         ]
         try:
             with torch.enable_grad():
@@ -39,6 +40,15 @@ class _Calls:
             self.calls.append((name, module, (args, kwargs), output))
 
         return hook
+
+
+def _called(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The modules inside; those of a list or dict of modules, which itself is never called."""
+    for name, child in model.named_children():
+        if isinstance(child, nn.ModuleList | nn.ModuleDict):
+            yield from _called(child, f"{prefix}{name}.")
+        else:
+            yield prefix + name, child
 
 
 class _Ends:
@@ -88,15 +98,15 @@ def follow_modules(
     if not run.calls:  # nothing inside to look at: its arguments do not scale
         for ids in given or []:
             walk.ledger.zero(ids)
-        return [constant(ZERO, value.shape) for value in leaves(output)]
+        return [constant(ZERO, value.shape) for value in results(output)]
     for value, ids in zip(leaves(call), given or [], strict=False):
         ends.written(value, ids)
     for name, child, arguments, result in run.calls:
         into = [ends.read(value) for value in leaves(arguments)]
         outs = follow_modules(walk, child, arguments, f"{prefix}{name}.", into)
-        for value, ids in zip(leaves(result), outs, strict=False):
+        for value, ids in zip(results(result), outs, strict=False):
             ends.written(value, ids)
-    outer = [ends.read(value) for value in leaves(output)]  # whoever called looks after them
+    outer = [ends.read(value) for value in results(output)]  # whoever called looks after them
     for ids in ends.unread.values():
         walk.ledger.zero(ids)
     return outer

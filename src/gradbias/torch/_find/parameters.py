@@ -1,6 +1,5 @@
 """A model's parameters: which cannot be moved and why; copies of it to measure on."""
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .._measure.batches import B, leaves, mapped
+from .._measure.duplicate import duplicate
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # a model's arguments, and named ones
 
@@ -67,14 +67,9 @@ def call_arguments(example_input: object) -> Call:
     return (example_input,), {}
 
 
-def outputs(result: object) -> list[Tensor]:
-    """The floating tensors of a model's result, however nested."""
-    return [t for t in leaves(result) if t.is_floating_point()]
-
-
 def double(model: nn.Module, values: B) -> tuple[nn.Module, B]:
     """A copy in float64 with its arguments; in the model's own precision where there is none."""
-    twin = copy.deepcopy(model)
+    twin = duplicate(model)
     twin.zero_grad(set_to_none=True)
     if any(t.device.type == "mps" for t in [*twin.parameters(), *leaves(values)]):
         return twin, values

@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from .ledger import ANY, EPSILON_WORD, ZERO, constant
+from .ledger import ANY, EPSILON_WORD, ZERO, constant, has
 from .operations import COMPARED, CURVED, HOMOGENEOUS, MADE, POWERS, SAME
 from .walk import GraphWalk, Operation, Weight
 
@@ -135,7 +135,7 @@ def merged(walk: GraphWalk, op: Operation) -> Tensor:
         walk.ledger.mark(first := terms[0].expand(op.size), "where")
     for ids in terms[1:]:
         walk.ledger.merge(first, ids)
-        first = torch.where(first == ANY, ids, first)
+        first = torch.where(first == ANY, ids, first) if has(first, ANY) else first
     if numbers and max(numbers) > EPSILON:
         walk.ledger.zero(first)
     elif numbers:

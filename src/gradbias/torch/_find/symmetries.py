@@ -1,6 +1,5 @@
 """The symmetries of a model: found in its graph, checked on data, what is left out named."""
 
-import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import overload
@@ -8,12 +7,16 @@ from typing import overload
 import torch
 from torch import nn
 
-from .._measure.unwrap import unwrap_model
+from .._measure.batches import on_device
+from .._measure.duplicate import duplicate
+from .._measure.undisturbed import autocast_off
+from .._measure.unwrap import is_meta, made_where, unwrap_model
 from .check import Scalar, measured, random_scalar
 from .families import families
 from .family import EXACT, SINGLE, Family
 from .module_graph import follow_modules
 from .parameters import Call, DoubleByDefault, as_in_training, call_arguments, double, inventory
+from .results import outputs
 from .walk import GraphWalk
 
 NEARLY = 1e-2  # what holds less well than this is not called a symmetry
@@ -41,6 +44,7 @@ class Symmetries(Sequence[Family]):
         shared: parameters that are used in several places; not moved.
         unknown: operations that were not understood. What touches them is taken not to scale, so
             that symmetries may be missed there.
+        still: units that are understood and cannot be rescaled, with the reason.
     """
 
     families: tuple[Family, ...]
@@ -50,6 +54,7 @@ class Symmetries(Sequence[Family]):
     parametrised: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    still: tuple[str, ...] = ()
 
     @property
     def exact(self) -> tuple[Family, ...]:
@@ -59,7 +64,11 @@ class Symmetries(Sequence[Family]):
     @property
     def approximate(self) -> tuple[Family, ...]:
         """Those that nearly hold, such as a normalisation with an epsilon."""
-        return tuple(family for family in self.families if not family.exact)
+        return tuple(f for f in self.families if not f.exact and f.holds is not None)
+
+    @property
+    def _unchecked(self) -> bool:
+        return any(family.holds is None for family in self.families)
 
     @overload
     def __getitem__(self, index: int) -> Family: ...
@@ -81,18 +90,21 @@ class Symmetries(Sequence[Family]):
     def notes(self) -> list[str]:
         """What was left out, a line each."""
         left_out = {
+            "not checked": ["the parameters are on the meta device"] if self._unchecked else [],
             "not confirmed": [f"{f.name} ({f.holds:.0e})" for f in self.rejected],
             "tied, not moved": self.tied,
             "frozen, not moved": self.frozen,
             "parametrised, not moved": self.parametrised,
             "used in several places, not moved": self.shared,
+            "no rescaling": self.still,
             "not understood": self.unknown,
         }
         return [f"{word}: {', '.join(names)}" for word, names in left_out.items() if names]
 
 
 def _line(family: Family) -> str:
-    how = "exact" if family.exact else f"holds to {family.holds:.0e}"
+    how = "not checked" if family.holds is None else f"holds to {family.holds:.0e}"
+    how = "exact" if family.exact else how
     units = f"{family.units} unit{'s' if family.units > 1 else ''}"
     return f"{family.name}: {units}, {KINDS.get(family.kind, family.kind)}, {how}"
 
@@ -105,7 +117,9 @@ def symmetries(model: nn.Module, example_input: object, *, key: int = 0) -> Symm
     hang together, and what is left free is a symmetry. This finds neurons between homogeneous
     activations, linear maps that meet, query–key and value–output pairs, gated units, what feeds a
     normalisation and its gains. Each is then checked in float64 on a copy: the gradient of a random
-    combination of the outputs must not see it, here and at three random points.
+    combination of the outputs must not see it, here and at three random points. Autocast plays no
+    part, caches in the result are left out. On the meta device there are no numbers to check with:
+    `holds` is None.
 
     Normalisation layers are taken as in training, by the batch's own statistics. The model is not
     changed.
@@ -146,11 +160,13 @@ def find_symmetries(
         _check_call(twin, given)
         return _looked(twin, given, losses, key, tolerance)
 
-    try:
-        with DoubleByDefault():
-            return look(*double(model, call), EXACT)
-    except NotCallable:  # perhaps it insists on single precision
-        return look(copy.deepcopy(model), call, SINGLE)
+    with autocast_off():
+        call = on_device(call, model) if is_meta(model) else call
+        try:
+            with DoubleByDefault():
+                return look(*double(model, call), EXACT)
+        except NotCallable:  # perhaps it insists on single precision
+            return look(duplicate(model), call, SINGLE)
 
 
 def _looked(
@@ -161,13 +177,17 @@ def _looked(
     claimed = families(walk.ledger)
     scalars = [random_scalar(call, key), *(losses if tolerance == EXACT else ())]
     tolerance = SINGLE if walk.single else tolerance
-    checked = measured(twin, scalars, claimed, key, tolerance) if claimed else []
+    if is_meta(twin):
+        checked = [dataclasses.replace(f, block=None, tolerance=tolerance) for f in claimed]
+    else:
+        checked = measured(twin, scalars, claimed, key, tolerance) if claimed else []
     return Symmetries(
         tuple(f for f in checked if _holds(f)),
         tuple(f for f in checked if not _holds(f)),
         *(known.tied, known.frozen, known.parametrised),
         tuple(sorted(walk.fixed - known.fixed)),
         tuple(walk.unknown),
+        tuple(walk.still),
     )
 
 
@@ -178,17 +198,22 @@ class NotCallable(ValueError):
 def _check_call(model: nn.Module, call: Call) -> None:
     """Say what is wrong with an example before it is lost among the ways to read a graph."""
     try:
-        with torch.no_grad():
-            model(*call[0], **call[1])
+        with torch.no_grad(), made_where(model):
+            result = model(*call[0], **call[1])
     except Exception as error:
         raise NotCallable(
             f"example_input must be what the model is called with, got {type(error).__name__}: "
             f"{error}. BatchNorm is looked at as in training and needs at least 2 samples"
         ) from error
+    if not outputs(result):
+        raise ValueError(
+            "model must return floating tensors, alone or in tuples, lists, dicts or dataclasses, "
+            f"got {type(result).__name__}"
+        )
 
 
 def _holds(family: Family) -> bool:
-    return family.holds is not None and family.holds <= NEARLY
+    return family.holds is None or family.holds <= NEARLY
 
 
 def _walked(model: nn.Module, call: Call, fixed: set[str]) -> GraphWalk:

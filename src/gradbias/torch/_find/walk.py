@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .ledger import ZERO, Ledger, constant
+from .ledger import ZERO, Ledger, constant, is_all, slices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +64,7 @@ class GraphWalk:
         fixed: parameters that must not scale: frozen, tied, parametrised.
         shared: parameters that turned out to be used in two places.
         unknown: operations without a rule, with the module that they are in.
+        still: units that are understood and cannot be rescaled, with the reason.
         place: the module that is being followed.
     """
 
@@ -72,6 +73,7 @@ class GraphWalk:
         self.fixed = set(fixed)
         self.shared: set[str] = set()
         self.unknown: dict[str, None] = {}
+        self.still: dict[str, None] = {}
         self.place = ""
         self.mutates = False
         self.single = False  # does it cast to single precision or less somewhere?
@@ -107,8 +109,9 @@ class GraphWalk:
             return True
         if not value.numel():
             return False
-        low = int(value.min())
-        high = int(value.max())
+        few = slices(value)[0]
+        low = int(few.min())
+        high = int(few.max())
         return any(start <= low and high < stop for start, stop in self._owned)
 
     def makes(
@@ -132,7 +135,7 @@ class GraphWalk:
             return
         to = _spread(out, weight)
         by = _spread(into, weight)
-        if bool((weight == ZERO).all()):
+        if is_all(weight, ZERO):
             ledger.merge(to, by)
         else:
             ledger.define(weight, to, by)

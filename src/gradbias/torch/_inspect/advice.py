@@ -1,6 +1,5 @@
 """At most three sentences of advice, each tried on a copy of the model first."""
 
-import copy
 import dataclasses
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch import nn
 
 from .._find.symmetries import Symmetries
 from .._measure.batches import LossFn
+from .._measure.duplicate import duplicate
 from .._measure.undisturbed import Named, gradient, smooth, trainable, undisturbed
 from .._move.balance import balance
 from .._move.jump import Snapshot
@@ -63,7 +63,7 @@ def _balanced(inputs: AdviceInputs) -> Advice | None:
     peak = inputs.at.sharpness
     if worst < UNEVEN or peak is None:
         return None
-    twin = copy.deepcopy(inputs.model)
+    twin = duplicate(inputs.model)
     try:
         jump = balance(twin, loss_fn=inputs.loss_fn, batch=inputs.batch)
     except ValueError:
@@ -105,7 +105,7 @@ def _steady(inputs: AdviceInputs) -> Advice | None:
 
 def _descended(inputs: AdviceInputs, lr: float) -> float:
     """The loss after a few steps of gradient descent, on a copy; infinite if it diverges."""
-    twin = copy.deepcopy(inputs.model)
+    twin = duplicate(inputs.model)
     params = trainable(twin)
     with undisturbed(twin), smooth():
         for _ in range(STEPS):
@@ -124,7 +124,7 @@ def _dead(inputs: AdviceInputs) -> Advice | None:
     count = int(sum(d.sum() for d in dead.values()))
     if not count:
         return None
-    twin = copy.deepcopy(inputs.model)
+    twin = duplicate(inputs.model)
     with torch.no_grad():
         for name, p in _without(inputs, twin, dead).items():
             twin.get_parameter(name).copy_(p)

@@ -134,10 +134,14 @@ class LinearTrace:
     def _reproduces(self, mean: Named, n: int) -> bool:
         """A weight that is also used elsewhere has a gradient that the layer does not see."""
         for name in self.layers:
-            weight = self.deltas[name].T @ self.activations[name] / n
-            wanted = mean.get(f"{name}.weight", weight)
+            delta, inputs = self.deltas[name], self.activations[name]
+            weight = precise(delta).T @ precise(inputs) / n
+            wanted = precise(mean.get(f"{name}.weight", weight))
             scale = float(wanted.abs().max()) or 1.0
-            if float((weight - wanted).abs().max()) > 1e-4 * scale:
+            rounding = max(
+                1e-4, 4 * torch.finfo(delta.dtype).eps
+            )  # under autocast it is that of halves
+            if float((weight - wanted).abs().max()) > rounding * scale:
                 return False
         return True
 

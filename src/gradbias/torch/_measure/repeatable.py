@@ -10,6 +10,7 @@ from torch import nn
 
 from .batches import B, LossFn, called, mapped, size
 from .undisturbed import Named, gradient, norm2, smooth, trainable
+from .unwrap import refuse_meta
 
 DOUBLED = 1e-3  # how near to 2 the ratio of a sum is
 _HALF = (torch.float16, torch.bfloat16)
@@ -51,10 +52,11 @@ def check_repeatable(model: nn.Module, loss_fn: LossFn[B], batch: B) -> Repeatab
         ValueError: with what to do about it.
     """
     size(batch)
+    refuse_meta(model)
     refuse_random_modules(model)
     params = trainable(model)
     with smooth():
-        with _watching_precision(model) as half:
+        with watching_precision(model) as half:
             first = _point(model, loss_fn, batch, params)
         again = _point(model, loss_fn, batch, params)
     difference = _difference(first[1], again[1])
@@ -142,7 +144,7 @@ def _difference(first: Named, again: Named) -> float:
 
 
 @contextlib.contextmanager
-def _watching_precision(model: nn.Module) -> Iterator[list[str]]:
+def watching_precision(model: nn.Module) -> Iterator[list[str]]:
     """Which modules hand out half precision; autocast inside loss_fn shows nowhere else."""
     half: list[str] = []
 

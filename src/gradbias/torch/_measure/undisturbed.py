@@ -8,6 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Named = dict[str, torch.Tensor]
+AUTOCAST = ("cpu", "cuda", "xpu")  # devices on which it can be on
 
 
 def trainable(model: torch.nn.Module) -> Named:
@@ -19,6 +20,19 @@ def trainable(model: torch.nn.Module) -> Named:
 
 
 @contextlib.contextmanager
+def autocast_off() -> Iterator[None]:
+    """The user's autocast, if it is on around a call, has no part in it.
+
+    What `loss_fn` or the model switch on themselves stays: it is how they compute.
+    """
+    with contextlib.ExitStack() as stack:
+        for device in AUTOCAST:
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+@contextlib.contextmanager
 def smooth() -> Iterator[None]:
     """Gradients on, autocast off, and attention by the kernel that can be differentiated twice.
 
@@ -26,8 +40,7 @@ def smooth() -> Iterator[None]:
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
-        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-            stack.enter_context(torch.autocast(device, enabled=False))
+        stack.enter_context(autocast_off())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message=".*performance drop.*", category=UserWarning)

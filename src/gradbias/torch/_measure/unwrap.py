@@ -1,5 +1,6 @@
 """From what a training loop holds to the plain model and optimiser inside."""
 
+import contextlib
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -46,6 +47,25 @@ def unwrap_model(model: nn.Module) -> Unwrapped:
     if any(type(p).__name__ == "DTensor" for p in model.parameters()):
         _refuse_shards()
     return Unwrapped(model, rank == 0, world)
+
+
+def is_meta(model: nn.Module) -> bool:
+    """Are there parameters on the meta device, which have shapes and no numbers?"""
+    return any(p.is_meta for p in model.parameters())
+
+
+def made_where(model: nn.Module) -> contextlib.AbstractContextManager[object]:
+    """A context in which what a model makes is on the meta device if its parameters are."""
+    return torch.device("meta") if is_meta(model) else contextlib.nullcontext()
+
+
+def refuse_meta(model: nn.Module) -> None:
+    """Say that nothing can be measured without numbers."""
+    if is_meta(model):
+        raise ValueError(
+            "model must have numbers, got parameters on the meta device: only "
+            "gradbias.torch.symmetries works there, without its check"
+        )
 
 
 def _refuse_shards() -> None:

@@ -11,7 +11,7 @@ from .._find.family import Family
 from .._find.parameters import Call, call_arguments
 from .._find.symmetries import find_symmetries
 from .._measure.batches import B, LossFn, as_loss, held
-from .._measure.unwrap import OptimizerWrapper, unwrap_model
+from .._measure.unwrap import OptimizerWrapper, refuse_meta, unwrap_model
 from .jump import ModelJump, leap, snapshot
 from .solve import BalancePoint, balance_point
 
@@ -48,6 +48,7 @@ def balance(
         What changed, with `.undo()`.
     """
     plain = unwrap_model(model).model
+    refuse_meta(plain)
     loss_fn = None if loss_fn is None else as_loss(loss_fn)
     batch = None if batch is None else held(batch, plain)
     if example_input is not None:
@@ -101,7 +102,9 @@ def jumped(
 ) -> ModelJump:
     """Do it, and measure before and after."""
     before = snapshot(model, chosen, loss_fn, batch)
-    change, undo = leap(model, call, chosen, solved, optimizer)
+    change, rounding, undo = leap(model, call, chosen, solved, optimizer)
     after = snapshot(model, chosen, loss_fn, batch)
     lam = {move.family.name: move.lam.numpy() for move in solved.moves}
-    return ModelJump(lam, before, after, change, skipped, solved.sweeps, solved.left, undo)
+    return ModelJump(
+        lam, before, after, change, rounding, skipped, solved.sweeps, solved.left, undo
+    )

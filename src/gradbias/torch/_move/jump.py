@@ -9,17 +9,20 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .._find.family import Family
-from .._find.parameters import Call, outputs
+from .._find.parameters import Call
+from .._find.results import outputs
 from .._measure.batches import B, LossFn
 from .._measure.curvature import TopEigenpair, sharpness
 from .._measure.noise import GradientNoise, gradient_noise
-from .._measure.undisturbed import Named, undisturbed
+from .._measure.repeatable import watching_precision
+from .._measure.undisturbed import Named, autocast_off, undisturbed
 from .._measure.unwrap import OptimizerWrapper, unwrap_optimizer
 from .moves import Move, known_states, move_all, move_optimizer
 from .solve import BalancePoint
 
 # The largest change of outputs, relative to the largest output, that is rounding.
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4}
+HALF = 0.1  # of models that compute in half precision, whatever their parameters are
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,6 +53,7 @@ class ModelJump:
         before: measured before.
         after: measured after.
         difference: the largest change of any output, relative to the largest output.
+        rounding: what rounding may do to outputs in the precision that the model computes in.
         skipped: families that were not moved, with the reason.
         sweeps: how often all families were visited.
         left: the largest λ of the last visit: 0 at the balance.
@@ -59,6 +63,7 @@ class ModelJump:
     before: Snapshot
     after: Snapshot
     difference: float
+    rounding: float
     skipped: dict[str, str]
     sweeps: int
     left: float
@@ -78,7 +83,10 @@ class ModelJump:
                 f"sharpness {one.value:.4g} -> {two.value:.4g}, "
                 f"largest stable lr {one.lr:.3g} -> {two.lr:.3g}"
             )
-        lines.append(f"outputs changed by {self.difference:.1e} (relative)")
+        lines.append(
+            f"outputs changed by {self.difference:.1e} (relative; rounding is up to "
+            f"{self.rounding:.0e})"
+        )
         return "\n".join(lines)
 
 
@@ -125,6 +133,7 @@ class Undo:
             moved = self.before if same else move_all(back, current)
             for name, value in moved.items():
                 self.named[name].copy_(value)
+            torch.clear_autocast_cache()
             if same:
                 for tensor, value in self.memory:
                     tensor.copy_(value)
@@ -138,7 +147,7 @@ def leap(
     families: Sequence[Family],
     solved: BalancePoint,
     optimizer: Optimizer | OptimizerWrapper | None,
-) -> tuple[float, "Undo"]:
+) -> tuple[float, float, "Undo"]:
     """Write the new parameters; refuse, with everything as it was, where outputs change."""
     inner = None if optimizer is None else unwrap_optimizer(optimizer)
     if inner is not None:
@@ -148,15 +157,18 @@ def leap(
     for name in undo.before:
         if not bool(torch.isfinite(solved.params[name].to(undo.named[name].dtype)).all()):
             raise ValueError(f"model: {name} would leave the range of {undo.named[name].dtype}")
-    first = _outputs(model, call)
+    with watching_precision(model) as half:
+        first = _outputs(model, call)
     with torch.no_grad():
         for name in undo.before:
             undo.named[name].copy_(solved.params[name])
+        torch.clear_autocast_cache()  # it holds halves of the old weights
         undo.after = {name: undo.named[name].detach().clone() for name in undo.before}
         if inner is not None:
             undo.memory = move_optimizer(inner, undo.named, moves)
     change = _difference(first, _outputs(model, call))
-    allowed = max((ROUNDING.get(p.dtype, 0.1) for p in undo.named.values()), default=0.0)
+    allowed = max((ROUNDING.get(p.dtype, HALF) for p in undo.named.values()), default=0.0)
+    allowed = HALF if half else allowed
     if not change <= allowed:
         undo()
         raise ValueError(
@@ -164,11 +176,11 @@ def leap(
             f"{allowed:.0e}), so that some of them do not hold. Nothing was changed; look at "
             "gradbias.torch.symmetries, or leave out those that you declared"
         )
-    return change, undo
+    return change, allowed, undo
 
 
 def _outputs(model: nn.Module, call: Call) -> list[Tensor]:
-    with undisturbed(model), torch.no_grad():
+    with undisturbed(model), autocast_off(), torch.no_grad():
         return [t.detach().double().clone() for t in outputs(model(*call[0], **call[1]))]
 
 
