@@ -169,7 +169,9 @@ def test_a_start_at_a_minimum_stays_below_its_bound():
     params["W1"][:, :2], params["W2"][:2] = 2 * U * s, Vt / 2
     params["W1"][:, 4:] = problem.row_space @ np.eye(3, 4)
     found = judged("imbalance.thm1", cases.setup(3, params, problem=problem))
-    assert {verdict.verdict for verdict in found.values()} == {"holds"}
+    assert found["log size"].verdict == "holds"
+    # The run ends where it starts, and of the start the bound on the loss says nothing.
+    assert found["excess loss"].reason == "the bound is not finite"
 
 
 @pytest.mark.slow

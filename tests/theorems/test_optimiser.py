@@ -62,4 +62,4 @@ def test_a_user_is_told_where_adamw_ends():
         "holds"
     )
     words = " ".join(str(gb.predict(setup(1e-8), only="optimiser.decay_box")).split())
-    assert "not true that the geometry is known" in words
+    assert "optimiser.decay_box needs that the geometry is known" in words

@@ -56,6 +56,7 @@ def test_a_schedule_is_not_a_step():
         .instances(0)
         .replace(dynamics=gb.Descent(lambda step: 0.01), until=gb.Until(steps=10), save_at=None),
         only="rank1.lemma1",
+        full=True,
     )
     assert "could not be computed" in " ".join(str(told).split())
 

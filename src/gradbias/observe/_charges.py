@@ -1,6 +1,6 @@
 """The charges of a net's symmetries, and the exact amounts by which steps move them."""
 
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import equinox as eqx
 import jax
@@ -10,9 +10,11 @@ from ..nets import Net
 from ..numerics import checks
 from ..numerics.types import Number, PyTree
 from ..problems import Problem
-from ..symmetry import Symmetry
 from ._running import running
 from .base import Measurement, Observable, refuse
+
+if TYPE_CHECKING:  # it would bring SciPy with it
+    from ..symmetry import Symmetry
 
 KINDS = ("entries", "singular_values")
 
@@ -85,7 +87,7 @@ class Charges(Observable):
 
 
 def _of_units(
-    observable: Observable, name: str, symmetry: Symmetry, params: PyTree, roots: PyTree
+    observable: Observable, name: str, symmetry: "Symmetry", params: PyTree, roots: PyTree
 ) -> Number:
     if symmetry.entries(params) is None:
         raise ValueError(

@@ -92,16 +92,19 @@ class Ledger:
         a, b = slices(a, b)
         if not has(a, ANY) and not has(b, ANY):
             # All of a row with all of a column: one of each with all of the other says it, too.
-            across, down = _alone(a, b), _alone(b, a)
+            across = _alone(a, b)
+            down = _alone(b, a)
             if across and down:
                 self._merge(_start(a, across), _start(b, across))
-                a, b = _start(a, down), _start(b, down)
+                a = _start(a, down)
+                b = _start(b, down)
         self._merge(a, b)
 
     def _merge(self, a: Tensor, b: Tensor) -> None:
         differ = (a != b) & (a != ANY) & (b != ANY)
         if bool(differ.any()):
-            low, high = torch.minimum(a, b)[differ], torch.maximum(a, b)[differ]
+            low = torch.minimum(a, b)[differ]
+            high = torch.maximum(a, b)[differ]
             pairs = torch.unique(low * self.count + high)
             self.equal.append(torch.stack([pairs // self.count, pairs % self.count]).numpy())
 

@@ -134,7 +134,8 @@ class LinearTrace:
     def _reproduces(self, mean: Named, n: int) -> bool:
         """A weight that is also used elsewhere has a gradient that the layer does not see."""
         for name in self.layers:
-            delta, inputs = self.deltas[name], self.activations[name]
+            delta = self.deltas[name]
+            inputs = self.activations[name]
             weight = precise(delta).T @ precise(inputs) / n
             wanted = precise(mean.get(f"{name}.weight", weight))
             scale = float(wanted.abs().max()) or 1.0
