@@ -229,9 +229,12 @@ def by_svc(Z):
     return SVC(kernel="linear", C=1e10, tol=1e-12).fit(both, labels).coef_[0]
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_hard_margins_against_scikit_learn(classes):
-    for seed in range(100):
+@pytest.mark.parametrize(
+    ("classes", "seeds"),
+    [(2, 40), (3, 4), *(pytest.param(k, 100, marks=pytest.mark.slow) for k in (2, 3))],
+)
+def test_hard_margins_against_scikit_learn(classes, seeds):
+    for seed in range(seeds):  # libsvm takes seconds for three classes
         n, d = ((6, 10), (12, 4), (8, 8), (20, 3))[seed % 4]
         X, index = separable(n, d, seed, classes)
         problem = gb.Classification(X, index, "logistic" if classes == 2 else "cross_entropy")
