@@ -95,7 +95,9 @@ def test_no_theorem_records_or_forms_anything_large_of_a_wide_net(moves):
             for observable in theorem.observables.values():
                 made = largest(jax.make_jaxpr(which_run._measured(at, observable))(at.params).jaxpr)
                 assert made <= 8 * 10_000 * (D + K), (theorem.id, observable.name)
-        rows = len(at.save_at) * which_run.bytes_of_needs(reading.prediction.theorem, reading.prediction.setup)
+        rows = len(at.save_at) * which_run.bytes_of_needs(
+            reading.prediction.theorem, reading.prediction.setup
+        )
         assert rows <= which_run.HEAVY, theorem.id
 
 

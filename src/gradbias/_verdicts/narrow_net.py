@@ -32,6 +32,8 @@ def narrow(setup: Setup) -> Setup | None:
     net = setup.net
     if type(moves) not in (Flow, Descent, Diffusion) or not common.sees_data_only(setup):
         return None
+    if isinstance(moves, Descent) and moves.velocity is not None:
+        return None  # it would have to be rotated, too
     if type(net) not in (TwoLayer, Deep, Rank1):
         return None
     assert isinstance(net, ChainNet)

@@ -290,6 +290,7 @@ THMD1 = Theorem(
         "decay": left_out(gamma=0.0),
     },
     runs=steps,
+    narrow=True,
     nets=(TwoLayer, NormalisedA),
     needs=cases.PARAMS,
     problems=(Regression,),

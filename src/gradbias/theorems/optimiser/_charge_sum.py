@@ -94,6 +94,7 @@ THEOREMS = (
             ),
         ],
         runs=short,
+        narrow=True,
         given=("path",),
         nets=(TwoLayer, Deep),
         dynamics=(Descent,),
