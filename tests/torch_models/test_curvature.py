@@ -140,10 +140,10 @@ def test_it_says_when_it_has_not_converged():
 def test_flat_and_curved_down():
     model = nn.Linear(2, 1, bias=False).double()
     x = torch.eye(2).double()
-    flat = sharpness(model, lambda m, b: m(b).sum(), x)
+    flat = sharpness(model, lambda m, b: 2 * m(b).mean(), x)
     assert flat.value == 0 and flat.lr == np.inf
-    assert hessian_trace(model, lambda m, b: m(b).sum(), x).value == 0
-    down = sharpness(model, lambda m, b: -m(b).square().sum(), x)
+    assert hessian_trace(model, lambda m, b: 2 * m(b).mean(), x).value == 0
+    down = sharpness(model, lambda m, b: -2 * m(b).square().mean(), x)
     assert abs(down.value + 2) < 1e-9 and down.lr == np.inf
 
 
@@ -151,7 +151,9 @@ def test_scales_from_tiny_to_huge():
     for scale in (1e-100, 1e100):
         model = nn.Linear(2, 1, bias=False).double()
         x = torch.diag(torch.tensor([1.0, 2.0])).double()
-        found = sharpness(model, lambda m, b, s=scale: s * m(b).square().sum(), x, tolerance=1e-6)
+        found = sharpness(
+            model, lambda m, b, s=scale: 2 * s * m(b).square().mean(), x, tolerance=1e-6
+        )
         assert abs(found.value / scale - 8) < 1e-6
 
 
@@ -182,7 +184,7 @@ def test_the_gradient_of_the_trace():
     hessian = Hessian(model, loss_fn, batch)
     assert abs(float(hessian.slope(v) @ direction) - slope) < 1e-5 * abs(slope)
     linear = Hessian(
-        nn.Linear(2, 1).double(), lambda m, b: m(b).square().sum(), torch.eye(2).double()
+        nn.Linear(2, 1).double(), lambda m, b: 2 * m(b).square().mean(), torch.eye(2).double()
     )
     assert linear.slope(torch.ones(3).double()).abs().max() < 1e-9
 

@@ -111,8 +111,8 @@ def as_loss(loss_fn: LossFn[B] | torch.nn.Module) -> LossFn[B]:
     return loss
 
 
-def called(loss_fn: LossFn[B], model: torch.nn.Module, batch: B) -> torch.Tensor:
-    """The loss; a loss_fn with other arguments is answered with a sentence."""
+def called(loss_fn: LossFn[B], model: torch.nn.Module, batch: B) -> object:
+    """What loss_fn returns, a tensor or not; a loss_fn with other arguments is answered with a sentence."""
     try:
         return loss_fn(model, batch)
     except TypeError as error:
