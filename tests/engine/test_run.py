@@ -170,7 +170,7 @@ def test_the_summary_is_for_people():
     assert "TwoLayer(d=9, k=2, width=30), Descent(lr=0.03)" in text
     assert "converged" in text
     assert "min-norm" in text
-    assert "reduced from 9-30-2 to 6-8-2" in text
+    assert "reduced exactly from 9-30-2 to 6-8-2" in text
     assert max(map(len, text.splitlines())) < 400
 
 
