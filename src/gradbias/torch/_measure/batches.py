@@ -112,7 +112,7 @@ def as_loss(loss_fn: LossFn[B] | torch.nn.Module) -> LossFn[B]:
 
 
 def called(loss_fn: LossFn[B], model: torch.nn.Module, batch: B) -> object:
-    """What loss_fn returns, a tensor or not; a loss_fn with other arguments is answered with a sentence."""
+    """What loss_fn returns, tensor or not; other arguments are answered with a sentence."""
     try:
         return loss_fn(model, batch)
     except TypeError as error:
