@@ -93,5 +93,5 @@ def test_what_does_not_move_is_no_gif(tmp_path):
 
 
 def test_unknown_figures_are_named():
-    with pytest.raises(ValueError, match=r"no figure matches 'rank9.\*'; there are which_minimum"):
+    with pytest.raises(ValueError, match=r"no figure matches 'rank9.\*'; did you mean 'rank1"):
         figures.find("rank9.*")

@@ -58,7 +58,7 @@ def test_the_offset_law():
 def test_the_exponent():
     """Of instances whose slowest rate stands alone, from log t where it has taken over."""
     tried = 0
-    for problem in fast("exponential", count=12):
+    for problem in fast("exponential", count=30):
         law = M.offset(problem)
         if not (law.theta == np.inf and law.exponent < 0.25):
             continue
