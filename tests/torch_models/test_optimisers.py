@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 import gradbias as gb
 from cases import case, minibatches
+
+torch = pytest.importorskip("torch")
 
 STEPS = 200
 LR = 0.02
