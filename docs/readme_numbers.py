@@ -44,7 +44,7 @@ def verdicts() -> str:
     bad = sum(word in ("refuted", "does not break", "not shown", "error") for word in words)
     broken = [row["what"].split()[0] for row in rows if row["verdict"] == "breaks"]
     power = json.loads((OUT / "power.json").read_text(encoding="utf-8"))
-    equalities = [p["power"] for p in power["powers"] if p["kind"] == "equality" and p["power"]]
+    equalities = [p["power"] for p in power["rows"] if p["kind"] == "equality" and p["power"]]
     return (
         f"The last `make verify-all`: {theorems} theorems on fresh random instances, "
         f"{words.count('holds')} instances hold, {broken.count('control')} broken hypotheses and "

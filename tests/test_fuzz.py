@@ -14,6 +14,9 @@ from gradbias._engine import prepare
 from gradbias.reductions import reduce
 
 
+SLOW = pytest.mark.slow
+
+
 def test_a_few_cases_agree(capsys):
     assert run([("descent", 64), ("descent", 65), ("sweep", 1)], 100) == 0
     assert "3 passed, 0 failed" in capsys.readouterr().out
@@ -47,11 +50,16 @@ def reduced_with_an_error(problem, net, params):
 
 @pytest.mark.parametrize(
     ("kind", "where", "name", "cases"),
-    [("closure", closures, "reduce", 40), ("descent", prepare, "find_reduction", 8)],
+    [
+        ("closure", closures, "reduce", range(64, 104)),
+        ("descent", prepare, "find_reduction", range(64, 72)),
+        pytest.param("classifier", prepare, "find_reduction", range(64, 72), marks=SLOW),
+        pytest.param("optimiser", prepare, "find_reduction", range(8), marks=SLOW),
+    ],
 )
 def test_a_reduced_run_that_is_off_by_a_millionth_is_found(kind, where, name, cases, monkeypatch):
     def outcomes():
-        for number in range(64, 64 + cases):
+        for number in cases:
             try:
                 yield KINDS[kind](number).note
             except Wrong:
@@ -62,7 +70,7 @@ def test_a_reduced_run_that_is_off_by_a_millionth_is_found(kind, where, name, ca
     after = list(outcomes())
     pairs = collections.Counter(zip(before, after, strict=True))
     found, missed = pairs["reduced", "wrong"], pairs["reduced", "reduced"]
-    assert found >= cases / 3
+    assert found >= len(cases) / 3
     assert missed <= found / 10  # first layers that stay zero
     # Where nothing is reduced, or rounding alone decides the run, there is nothing to find.
     assert all(was == now for was, now in pairs if was != "reduced")

@@ -12,7 +12,15 @@ from programs import make_room
 
 from .kinds import KINDS, Wrong
 
-SHARES = {"closure": 100, "descent": 12, "sweep": 1, "store": 2, "flow": 1}
+SHARES = {
+    "closure": 100,
+    "descent": 12,
+    "sweep": 1,
+    "store": 2,
+    "flow": 1,
+    "optimiser": 6,
+    "classifier": 6,
+}
 TELL = 60.0  # seconds between two lines that say how far it is
 
 

@@ -1,10 +1,12 @@
 """The same runs in plain NumPy and SciPy, and how far rounding alone moves them."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
+import scipy.special
 
 from reference import PREDICTORS, linear_gradient
 
@@ -15,6 +17,9 @@ TWINS = 4
 LEAST = 1e-213  # absolute tolerance of SciPy: what is smaller it does not know
 MOST_SLOPES = 20_000  # of one integration: a second or two
 HUGE = 1e8  # beyond this a run counts as on its way to infinity
+
+
+Step = Callable[[Any, Any, Any, float, int], tuple[Any, Any]]
 
 
 class NoReference(Exception):
@@ -39,7 +44,31 @@ class Path(NamedTuple):
 
 def descent(case: Case, saves: list[int]) -> Path | None:
     """Steps by hand; None if they run away."""
-    return _with_slack(case, lambda rounding: _steps(case, saves, rounding))
+    return optimiser(case, saves, _heavy_ball(case.momentum, case.decay))
+
+
+def optimiser(
+    case: Case, saves: list[int], step: Step, rho: float = 0.0, mixes: bool = False
+) -> Path | None:
+    """Steps of any optimiser by hand; None if they run away.
+
+    Args:
+        case: the problem, the start, batches and label noise; its momentum and decay do not count.
+        saves: the steps whose states are kept.
+        step: of one tensor: (p, g, memory, lr, k) to p and memory.
+        rho: how far uphill the gradient is taken, as by SAM.
+        mixes: does a step mix the entries of a gradient, as a singular value decomposition does?
+            Then each of them is rounded by digits of the largest.
+    """
+    return _with_slack(case, lambda rounding: _steps(case, saves, rounding, step, rho, mixes))
+
+
+def _heavy_ball(momentum: float, decay: float) -> Step:
+    def step(p, g, v, lr, k):
+        v = momentum * (0 if v is None else v) + g + 2 * decay * p
+        return p - lr * v, v
+
+    return step
 
 
 def flow(case: Case, saves: list[float], rtol: float) -> Path:
@@ -92,9 +121,11 @@ def _thetas(case: Case, states: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([predictor({n: v[i] for n, v in states.items()}) for i in range(count)])
 
 
-def _steps(case: Case, saves: list[int], rounding: Rounding | None) -> dict[str, np.ndarray] | None:
-    kind, params = type(case.net).__name__, dict(case.params)
-    velocity = {name: np.zeros_like(value) for name, value in params.items()}
+def _steps(
+    case: Case, saves: list[int], rounding: Rounding | None, step: Step, rho: float, mixes: bool
+) -> dict[str, np.ndarray] | None:
+    params = dict(case.params)
+    memory: dict[str, Any] = dict.fromkeys(params)
     rows, kept, exact = np.arange(len(case.X)), [], case
     for k in range(saves[-1] + 1):
         if k in saves:
@@ -111,12 +142,36 @@ def _steps(case: Case, saves: list[int], rounding: Rounding | None) -> dict[str,
         some = rows if case.indices is None else case.indices[k]
         labels = case.Y[some] if case.noise is None else case.Y[some] + case.noise[k]
         scale = case.weight * len(case.X) / len(some)
-        grads = linear_gradient(kind, params, case.X[some], labels, scale)
-        for name in params:
-            drift = grads[name] + 2 * case.decay * params[name]
-            velocity[name] = case.momentum * velocity[name] + drift
-        params = {name: params[name] - case.lr * velocity[name] for name in params}
+        grads = _gradient(case, params, case.X[some], labels, scale)
+        if rho:
+            # hypot, since squares of what is tiny are zero
+            length = math.hypot(*np.concatenate([g.ravel() for g in grads.values()])) or 1.0
+            uphill = {n: p + rho * (grads[n] / length) for n, p in params.items()}
+            grads = _gradient(case, uphill, case.X[some], labels, scale)
+        if not all(np.all(np.isfinite(g)) for g in grads.values()):
+            return None
+        if rounding is not None and mixes:
+            grads = {name: rounding.of_largest(name, g) for name, g in grads.items()}
+        moved = {n: step(params[n], grads[n], memory[n], case.lr, k) for n in params}
+        params = {name: p for name, (p, _) in moved.items()}
+        memory = {name: m for name, (_, m) in moved.items()}
     return {name: np.stack([state[name] for state in kept]) for name in case.params}
+
+
+def _gradient(case: Case, params, X, Y, scale: float) -> dict[str, np.ndarray]:
+    """Of the mean squared error, or of the mean loss of a classifier."""
+    kind = type(case.net).__name__
+    if case.loss == "squared":
+        return linear_gradient(kind, params, X, Y, scale)
+    predictor, pull = PREDICTORS[kind]
+    outputs = X @ predictor(params)
+    if case.loss == "cross_entropy":
+        residuals = scipy.special.softmax(outputs, axis=1) - Y
+    elif case.loss == "logistic":
+        residuals = -Y * scipy.special.expit(-Y * outputs)
+    else:
+        residuals = -Y * np.exp(-Y * outputs)
+    return pull(params, scale * X.T @ residuals)
 
 
 def _integrated(case: Case, saves: list[float]) -> dict[str, np.ndarray] | None:

@@ -37,11 +37,15 @@ class Case(NamedTuple):
     momentum: float
     decay: float
     words: str
+    loss: str = "squared"
 
     @property
-    def problem(self) -> gb.Regression:
+    def problem(self) -> Any:
         """The same data for gradbias."""
-        return gb.Regression(self.X, self.Y, self.weight)
+        if self.loss == "squared":
+            return gb.Regression(self.X, self.Y, self.weight)
+        labels = self.Y.argmax(axis=1) if self.loss == "cross_entropy" else self.Y[:, 0]
+        return gb.Classification(self.X, labels, self.loss)
 
     def setup(self, dynamics: Any, until: gb.Until, save_at: Any) -> gb.Setup:
         """The same run for gradbias, with every parameter recorded."""
@@ -82,6 +86,19 @@ def case(seed: int, steps: int = STEPS) -> Case:
     words = f"{net!r}, {data} data, {labels} labels, {start} start, {moves}, lr {lr:.2e}"
     lr = lr * (1 - momentum)
     return Case(net, X, Y, weight, params, lr, indices, noise, momentum, decay, words)
+
+
+def classification(seed: int, steps: int = STEPS) -> Case:
+    """The same nets, inputs and starts, with labels of two or more classes; no label noise."""
+    one, rng = case(seed, steps), np.random.default_rng([seed, 2])
+    k = one.Y.shape[1]
+    shared = np.random.default_rng([seed // ALIKE, 3])
+    loss = str(shared.choice(["logistic", "exponential"])) if k == 1 else "cross_entropy"
+    which = np.resize(np.arange(max(k, 2)), len(one.X))  # every class has a sample
+    rng.shuffle(which)
+    Y = np.eye(k)[which] if k > 1 else 2.0 * which[:, None] - 1
+    words = f"{one.words}, {loss} loss"
+    return one._replace(Y=Y, noise=None, weight=1 / len(one.X), loss=loss, words=words)
 
 
 def _ends(net: Any) -> tuple[int, int]:

@@ -10,13 +10,14 @@ import numpy as np
 
 import gradbias as gb
 
-from . import by_hand, closures
-from .draw import ALIKE, STEPS, Case, case
+from . import by_hand, closures, optimisers
+from .draw import ALIKE, STEPS, Case, case, classification
 
 EXACT = 1e-10  # of the largest entry: what a reduced run promises
 RTOL = 1e-10  # of Flow, by default
 FLOW_STEPS = 50  # of an integrator, each of which may be off by RTOL
 ANOTHER = 10**9  # to the number of a case whose net has no closure
+JUMP = 1e-5  # of the largest entry
 DENORMAL = 1e-300  # below it numbers lose their digits
 SAVES = [0, 1, STEPS // 3, STEPS]
 DAMAGE = ("delete", "cut", "empty", "flip", "append", "zeros")
@@ -41,6 +42,31 @@ class Outcome(NamedTuple):
 def descent(seed: int) -> Outcome:
     """Reduced against full against steps by hand."""
     one = case(seed)
+    return _against(one, by_hand.descent(one, SAVES), EXACT, lambda: _of_descent(one))
+
+
+def optimiser(seed: int) -> Outcome:
+    """Nesterov, Adam, SAM and Muon: reduced against full against steps by hand."""
+    one, dynamics, step, rho, mixes = optimisers.choice(seed)
+    known = by_hand.optimiser(one, SAVES, step, rho, mixes)
+    if mixes and known is not None and _jumps(known):
+        return Outcome(0.0, "decided by rounding")
+    return _against(one, known, EXACT, lambda: one.setup(dynamics, gb.Until(steps=STEPS), SAVES))
+
+
+def _jumps(path: by_hand.Path) -> bool:
+    """Does rounding move it so far that singular values crossed the cut of a polar factor?
+
+    Beyond a jump, displacements are not normal numbers: how far some twins are apart says nothing
+    about the next one.
+    """
+    sizes = {name: np.abs(value).max(initial=0.0) for name, value in path.states.items()}
+    return any(float(path.slack[name]) > JUMP * size for name, size in sizes.items())
+
+
+def classifier(seed: int) -> Outcome:
+    """Descent of the three losses of classification."""
+    one = classification(seed)
     return _against(one, by_hand.descent(one, SAVES), EXACT, lambda: _of_descent(one))
 
 
@@ -105,7 +131,15 @@ def store(seed: int) -> Outcome:
     return Outcome(0.0, "same numbers")
 
 
-KINDS = {"closure": closure, "descent": descent, "sweep": sweep, "store": store, "flow": flow}
+KINDS = {
+    "closure": closure,
+    "descent": descent,
+    "sweep": sweep,
+    "store": store,
+    "flow": flow,
+    "optimiser": optimiser,
+    "classifier": classifier,
+}
 
 
 def _of_descent(one: Case) -> gb.Setup:

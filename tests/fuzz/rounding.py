@@ -43,9 +43,17 @@ class Rounding:
 
     def __call__(self, name: Any, array: np.ndarray) -> np.ndarray:
         """An array, changed; arrays of one name have one shape."""
+        return array * self._pattern(name, array)
+
+    def of_largest(self, name: Any, array: np.ndarray) -> np.ndarray:
+        """An array, all its entries changed by the last digits of the largest one."""
+        change = self._pattern((name, "of the largest"), array) - 1
+        return array + change * np.abs(array).max(initial=0.0)
+
+    def _pattern(self, name: Any, array: np.ndarray) -> np.ndarray:
         if name not in self.patterns:
             changes = self.rng.integers(-1, 2, size=(PATTERNS, *array.shape)) * self.size
             if self.copies is not None:
                 changes[:, 0] = 0.0
             self.patterns[name] = 1 + changes
-        return array * self.patterns[name][self.rng.integers(PATTERNS)]
+        return self.patterns[name][self.rng.integers(PATTERNS)]

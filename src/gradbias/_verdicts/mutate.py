@@ -149,7 +149,7 @@ class Mutations(Table):
     def to_json(self) -> dict[str, Any]:
         """The powers of all instances, and the wrong formulas, as JSON knows them."""
         return {
-            "powers": [
+            "rows": [
                 {**dataclasses.asdict(one), "power": _finite(one.power)} for one in self.powers
             ],
             "formulas": [dataclasses.asdict(one) for one in self.variants],
