@@ -22,7 +22,7 @@ Every theorem that gradbias knows, as the last `make verify-all` saw it: version
 The same for programs is [claims.json](claims.json).
 
 - **digits**: to how many digits the worst instance agrees with the prediction. A bound has none.
-- **power**: the smallest relative change of the prediction that the worst instance would have refuted.
+- **power**: the smallest change of the prediction that the worst instance would have refuted.
 - **control**: how many broken hypotheses and wrong formulas were seen to fail.
 - **corrections**: places of the paper that a reader should know about, by [kind](made/errata.md).
 

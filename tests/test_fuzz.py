@@ -13,7 +13,6 @@ from fuzz.rounding import allowance
 from gradbias._engine import prepare
 from gradbias.reductions import reduce
 
-
 SLOW = pytest.mark.slow
 
 
