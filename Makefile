@@ -22,9 +22,9 @@ verify: .venv/installed  ## install, try every theorem that is not slow, draw th
 	$(SETTINGS) $(BIN)/gradbias report --fresh --out out/report.html
 
 verify-all: .venv/installed  ## every theorem, slow ones too, and the power of each, into out/ and its report
-	$(SETTINGS) $(BIN)/gradbias verify --all --json out/verify.json
-	$(SETTINGS) $(BIN)/gradbias verify --all --mutate --out out/power.json
+	$(SETTINGS) $(BIN)/gradbias verify --all --mutate --json out/verify.json --out out/power.json
 	$(SETTINGS) $(BIN)/gradbias report --out out/report.html
+	$(SETTINGS) $(BIN)/python docs/claims.py
 
 test: lint  ## lint, types and the quick tests, then a smoke set with jax's global x64 flag on
 	$(SETTINGS) JAX_ENABLE_X64=0 $(BIN)/pytest -q $(TOGETHER) -m "not slow"

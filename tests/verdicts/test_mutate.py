@@ -1,7 +1,10 @@
 """Predictions made wrong: who notices, and what is no excuse."""
 
+import dataclasses
+
 import gradbias as gb
-from gradbias._verdicts.mutate import mutate
+from gradbias._verdicts.mutate import mutate, mutations_of, rows_and_mutations_of
+from gradbias._verdicts.verify import Row, rows_of
 from theorems import toy
 
 
@@ -28,3 +31,21 @@ def test_a_term_that_does_not_count_is_named():
     done = mutate(toy.theorem(terms={"nothing": toy.predict}), instances=1)
     assert done.exit_code == 1
     assert [one.what for one in done.missed] == ["without nothing"]
+
+
+def test_rows_and_powers_of_the_same_runs_are_those_of_two_passes():
+    theorem = toy.theorem(terms={"nothing": toy.predict})
+    both = list(rows_and_mutations_of(theorem, instances=2, key=3))
+    rows = [dataclasses.replace(one, seconds=0.0) for one in both if isinstance(one, Row)]
+    alone = [dataclasses.replace(one, seconds=0.0) for one in rows_of(theorem, 2, 3)]
+    assert repr(rows) == repr(alone)  # NaN is not equal to itself
+    assert [one for one in both if not isinstance(one, Row)] == list(mutations_of(theorem, 2, 3))
+
+
+def test_an_exception_in_a_wrong_formula_is_a_row():
+    def fails(*given):
+        raise RuntimeError("no such term")
+
+    theorem = toy.theorem(terms={"broken": fails})
+    first = next(iter(rows_and_mutations_of(theorem, instances=1, key=0)))
+    assert isinstance(first, Row) and first.verdict == "error" and "no such term" in first.reason

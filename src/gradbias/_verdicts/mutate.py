@@ -8,12 +8,12 @@ import numpy as np
 
 from .._text.table import Table, number
 from ..numerics import checks
-from ..theorems import Claim, Predict, Theorem, find
+from ..theorems import Claim, Predict, Runs, Theorem, find
 from .judge import Judge
 from .power import refuted, scaled
 from .predict import Prediction
 from .runs import execute
-from .verify import quick
+from .verify import Row, quick, rows_of
 
 PER_CENT = (1, 3, 10)
 NEEDED = 0.03  # every equality must notice this much on every instance
@@ -202,11 +202,31 @@ def mutations_of(theorem: Theorem, instances: int, key: int) -> Iterator[Power |
     for each in range(key, key + instances):
         setup = theorem.instances(each)
         runs = execute(theorem.runs_of(setup))
-        judge = Judge(Prediction(theorem, setup, theorem.check(setup)), runs, strict=True)
-        for name, claim in judge.told.claims.items():
-            yield _power(judge, name, claim, each)
-        for what, predict in variants_of(theorem):
-            yield _variant(judge, what, predict, each)
+        yield from mutations_on(Prediction(theorem, setup, theorem.check(setup)), runs, each)
+
+
+def mutations_on(prediction: Prediction, runs: Runs, key: int) -> Iterator[Power | Variant]:
+    """What was tried with the runs of one instance, which has this key."""
+    judge = Judge(prediction, runs, strict=True)
+    for name, claim in judge.told.claims.items():
+        yield _power(judge, name, claim, key)
+    for what, predict in variants_of(judge.theorem):
+        yield _variant(judge, what, predict, key)
+
+
+def rows_and_mutations_of(
+    theorem: Theorem, instances: int, key: int
+) -> Iterator[Row | Power | Variant]:
+    """The rows of `verify` and what was tried with the same runs, as they are finished."""
+    tried: list[Power | Variant] = []
+
+    def also(prediction: Prediction, runs: Runs, key: int) -> None:
+        tried.extend(mutations_on(prediction, runs, key))
+
+    for row in rows_of(theorem, instances, key, also):
+        yield row
+        yield from tried
+        tried.clear()
 
 
 def variants_of(theorem: Theorem) -> Iterator[tuple[str, Predict]]:

@@ -4,7 +4,7 @@ import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,8 @@ Word = Literal[
     "holds", "refuted", "breaks", "does not break", "shown", "not shown", "inconclusive", "error"
 ]
 BAD = ("refuted", "does not break", "not shown", "error")
+# Called with a prediction, the runs it was compared with, and the key of the instance.
+Also: TypeAlias = Callable[[Prediction, Runs, int], None]
 BREAKS = 10.0  # a control must miss by this many times what an instance is allowed
 
 
@@ -174,11 +176,18 @@ def quick(theorems: list[Theorem], only: str | Theorem | Iterable[Theorem]) -> l
     return left or theorems
 
 
-def rows_of(theorem: Theorem, instances: int, key: int) -> Iterator[Row]:
-    """The rows of one theorem as they are finished; an exception is a row, too."""
+def rows_of(theorem: Theorem, instances: int, key: int, also: Also | None = None) -> Iterator[Row]:
+    """The rows of one theorem as they are finished; an exception is a row, too.
+
+    Args:
+        theorem: which one.
+        instances: how many of its instances.
+        key: of the first of them.
+        also: what else is done with the runs of each instance.
+    """
     known = Instances()
     for i in range(instances):
-        yield _row(theorem, f"instance {i}", key + i, lambda k: _instance(theorem, k, known))
+        yield _row(theorem, f"instance {i}", key + i, lambda k: _instance(theorem, k, known, also))
     for control in theorem.controls:
         what = f"{'wrong formula' if control.formula else 'control'} ({control.breaks})"
         yield _row(theorem, what, key, lambda k, c=control: _control(theorem, c, k, known))
@@ -223,7 +232,7 @@ def _row(theorem: Theorem, what: str, key: int, make: Callable[[int], Outcome]) 
     return Row(theorem=theorem.id, what=what, key=key, seconds=seconds, **vars(outcome))
 
 
-def _instance(theorem: Theorem, key: int, instances: Instances) -> Outcome:
+def _instance(theorem: Theorem, key: int, instances: Instances, also: Also | None) -> Outcome:
     setup = theorem.instances(key)
     checked = theorem.check(setup)
     failed = [c for c in checked if not c.met]
@@ -232,9 +241,12 @@ def _instance(theorem: Theorem, key: int, instances: Instances) -> Outcome:
         why = str(failed[0]) if failed else f"about other {foreign}"
         return Outcome("inconclusive", reason=f"the instance is not one: {why}")
     runs = execute(theorem.runs_of(setup))
-    verdicts = judge_runs(Prediction(theorem, setup, checked), runs)
+    prediction = Prediction(theorem, setup, checked)
+    verdicts = judge_runs(prediction, runs)
     for verdict in verdicts:
         instances.note(verdict)
+    if also is not None:
+        also(prediction, runs, key)
     decides = max(verdicts, key=_weight)
     return Outcome(
         decides.verdict if decides.verdict != "not applicable" else "inconclusive",

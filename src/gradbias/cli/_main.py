@@ -49,7 +49,8 @@ def verify(
 
     Each is also broken with its controls, which must fail, and its errata are shown. The exit
     code is 2 if nothing is refuted but something is inconclusive. With --mutate the predictions
-    are made wrong instead, and the exit code is 1 if an error of 3 % passes without a reason.
+    are made wrong instead, and the exit code is 1 if an error of 3 % passes without a reason; with
+    --mutate and --json both are done, on the same runs.
 
     Args:
         only: a pattern of theorem ids ("rank1.*"), or a Python file that makes theorems.
@@ -67,7 +68,7 @@ def verify(
     if mutate:
         from ._mutate import run as mutated
 
-        return mutated(only, instances, key, jobs, out or json, all)
+        return mutated(only, instances, key, jobs, all, out, json)
     if out is not None:
         raise ValueError("--out goes with --mutate; rows of a plain verification go to --json")
     from ._verify import run

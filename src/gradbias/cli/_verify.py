@@ -40,13 +40,13 @@ def run(
     found: list[Row] = []
     for row in _rows([(name, only, instances, key) for name in names], jobs):
         found.append(row)
-        _show(row)
+        show(row)
     done = Verification(sorted(found, key=lambda row: names.index(row.theorem)))
     print("\n".join(["", *done.notes()]))
     if left_out:
         print(f"{left_out} slow ones were left out: --all takes them, too")
     if file is not None:
-        _write(file, done, [t.id for t in find(theorems)])
+        write(file, done, [t.id for t in find(theorems)])
     return done.exit_code
 
 
@@ -86,14 +86,20 @@ def _of_one(name: str, only: str, instances: int, key: int) -> "list[Row]":
 def _one_by_one(name: str, only: str, instances: int, key: int) -> "Iterator[Row]":
     """The rows of one theorem, which a process of the pool may not know yet."""
     from .._verdicts.verify import rows_of
+
+    return rows_of(theorem_of(name, only), instances, key)
+
+
+def theorem_of(name: str, only: str) -> "Theorem":
+    """A theorem by its id, also in a process that has not read the file that makes it."""
     from ..theorems import known
 
     if only.endswith(".py") and name not in known():
         theorems_of(only)
-    return rows_of(known()[name], instances, key)
+    return known()[name]
 
 
-def _show(row: "Row") -> None:
+def show(row: "Row") -> None:
     from .._verdicts.verify import cells
 
     *numbers, word = cells(row)
@@ -104,7 +110,7 @@ def _show(row: "Row") -> None:
         print(row.traceback, file=sys.stderr, flush=True)
 
 
-def _write(file: Path, done: "Verification", names: list[str]) -> None:
+def write(file: Path, done: "Verification", names: list[str]) -> None:
     """JSON knows no NaN and no infinity: what was not measured, or has no power, is null."""
     rows = [
         {
