@@ -16,6 +16,8 @@ from ._measure.curvature import sharpness as sharpness
 from ._measure.noise import GradientNoise as GradientNoise
 from ._measure.noise import gradient_noise as gradient_noise
 from ._measure.repeatable import check_repeatable as check_repeatable
+from ._measure.update_sharpness import UpdateSharpness as UpdateSharpness
+from ._measure.update_sharpness import update_sharpness as update_sharpness
 from ._monitor.charge_law import ChargeLaw as ChargeLaw
 from ._monitor.charge_law import step_law as step_law
 from ._monitor.csv_log import CsvLog as CsvLog
