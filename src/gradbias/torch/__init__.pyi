@@ -7,6 +7,9 @@ from ._find.family import ParameterPart as ParameterPart
 from ._find.symmetries import Symmetries as Symmetries
 from ._find.symmetries import symmetries as symmetries
 from ._inspect.advice import Advice as Advice
+from ._inspect.advise import advise as advise
+from ._inspect.findings import Finding as Finding
+from ._inspect.findings import Findings as Findings
 from ._inspect.inspect import Inspection as Inspection
 from ._inspect.inspect import inspect as inspect
 from ._measure.curvature import TopEigenpair as TopEigenpair
