@@ -191,6 +191,7 @@ def logged(net):
     with tempfile.TemporaryDirectory() as folder:
         log = gbt.CsvLog(Path(folder) / "log.csv")
         log({"a": 1.0}, 3)
+        gbt.JsonlLog(Path(folder) / "log.jsonl")({"a": 1.0}, 3)
 
 
 def law_of_a_step(net):
@@ -216,6 +217,7 @@ CALLS = {
     "ChargeLaw": followed,
     "step_law": law_of_a_step,
     "CsvLog": logged,
+    "JsonlLog": logged,
     "a refusal": lambda net: gbt.symmetries(net, torch.zeros(2, 9)),
 }
 EVALUATED = ("check_repeatable", "sharpness", "hessian_trace", "gradient_noise")
@@ -224,7 +226,10 @@ RESULTS = {
     *("Advice", "Family", "Finding", "Findings", "GradientNoise", "Inspection", "ModelJump"),
     *("ParameterPart", "Symmetries", "TopEigenpair", "Trace", "UpdateSharpness"),
 }
-ELSEWHERE = {"lightning_callback", "trainer_callback"}  # tests of adapters
+ELSEWHERE = {  # test_adapters.py
+    *("lightning_callback", "trainer_callback", "accelerate_log", "mlflow_log"),
+    *("tensorboard_log", "wandb_log"),
+}
 
 
 def first_family(net):

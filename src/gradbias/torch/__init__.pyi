@@ -27,6 +27,11 @@ from ._monitor.csv_log import CsvLog as CsvLog
 from ._monitor.huggingface import trainer_callback as trainer_callback
 from ._monitor.lightning import lightning_callback as lightning_callback
 from ._monitor.monitor import Monitor as Monitor
+from ._monitor.trackers import JsonlLog as JsonlLog
+from ._monitor.trackers import accelerate_log as accelerate_log
+from ._monitor.trackers import mlflow_log as mlflow_log
+from ._monitor.trackers import tensorboard_log as tensorboard_log
+from ._monitor.trackers import wandb_log as wandb_log
 from ._move.balance import balance as balance
 from ._move.equilibrate import equilibrate as equilibrate
 from ._move.jump import ModelJump as ModelJump
