@@ -55,7 +55,9 @@ def balanced(facts: Facts) -> Finding | None:
     helps = after.value * GAIN < peak.value and peak.converged and after.converged
     narrower = step is not None and facts.step is not None and not step.lr >= facts.step.lr
     if helps and not narrower:
-        says += "; balance(model) lowers the sharpness and leaves the outputs as they are"
+        says += (
+            "; balance(model) lowers the sharpness: room for a larger lr, no lower loss by itself"
+        )
         return Finding("balance", APPLIES, says, evidence, LEAST_NORM)
     says += "; on a copy balance(model) did not " + (
         "lower the sharpness" if not helps else "lengthen the step that this optimiser may take"

@@ -42,7 +42,7 @@ def learning_rate(facts: Facts) -> Finding | None:
     share = rule.lr / limit
     says = f"lr is {share:.2g} of the limit of {rule.name} along the sharpest direction"
     if share > 1:
-        says += ": there it moves away, on this batch; lower it, or warm up"
+        says += ": there a quadratic moves away; this loss may, or may become flatter"
     says += f"{facts.unlike_training}"
     return Finding(
         "learning rate", NEARLY if facts.unlike_training else APPLIES, says, evidence, law
