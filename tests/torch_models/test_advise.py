@@ -53,6 +53,19 @@ class Signs(torch.optim.SGD):
                 p -= group["lr"] * p.grad.sign()
 
 
+class OfItsOwn(torch.optim.Optimizer):
+    """Without a learning rate."""
+
+    def __init__(self, params):
+        super().__init__(params, {"scale": 0.1})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p -= group["scale"] * p.grad
+
+
 def frozen():
     model = net()
     model[0].requires_grad_(False)
@@ -148,6 +161,12 @@ CASES = {
         ALWAYS,
         squared,
     ),
+    "no learning rate": (
+        given(net, lambda m: OfItsOwn(m.parameters())),
+        ALWAYS - {"own step"},
+        squared,
+    ),
+    "lr of 0": (given(net, lr=0.0), SGD - {"own step"}, squared),
     "lbfgs": (
         given(net, lambda m: torch.optim.LBFGS(m.parameters())),
         {"balance", "noise"},

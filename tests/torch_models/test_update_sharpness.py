@@ -233,7 +233,7 @@ def test_wrong_arguments_are_refused():
         gbt.update_sharpness(bowl, {"theta": torch.zeros(3)}, mean, bowl.samples)
     with pytest.raises(ValueError, match="same number twice"):
         gbt.update_sharpness(bowl, d, lambda m, b: mean(m, b) * (1 + torch.rand(())), bowl.samples)
-    with pytest.raises(ValueError, match="positive learning rate in its first group, got 0"):
+    with pytest.raises(ValueError, match="positive learning rate in its first group, got none"):
         optimizer = torch.optim.SGD(bowl.parameters(), 0.0)
         gbt.update_sharpness(bowl, optimizer, mean, bowl.samples)
     with pytest.raises(ValueError, match="moves none"):

@@ -31,7 +31,9 @@ def learning_rate(facts: Facts) -> Finding | None:
         return None
     rule = facts.rule
     law = "a quadratic of curvature h: heavy ball grows beyond lr = 2(1 + β)/h"
-    evidence = {"sharpness": peak.value, "lr": rule.lr}
+    evidence = {"sharpness": peak.value}
+    if math.isfinite(rule.lr):
+        evidence["lr"] = rule.lr
     if rule.obstacle:
         says = f"2/sharpness is a limit of plain SGD on all that is trained: {rule.obstacle}"
         return Finding("learning rate", NOT, says, evidence, law)
@@ -147,7 +149,7 @@ def _not_kept(facts: Facts, why: str, families: list[Family]) -> Finding:
     says = f"in² − out² of {units} units is not kept: {why}"
     law = "equilibrium.eq4"
     if rule.coordinatewise and rule.trained and rule.even:
-        says += "; steps of signs keep |u| − |v| of single products, and this is not that"
+        says += "; equal steps of signs would keep |u| − |v| of a product of two single weights"
         law = "optimiser.sign_charge"
     return Finding("not conserved", NOT, says, _evidence(facts, families), law)
 

@@ -1,6 +1,7 @@
 """What an optimiser's settings say about the laws of its steps."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ class Rule:
         coordinatewise: Adam and its kind.
         trained: does the optimiser move all of them?
         even: do all of them have the same settings?
-        lr: learning rate.
+        lr: learning rate; nan if the optimiser has none.
         momentum: β.
         nesterov: torch's flag.
         decay: torch's weight decay.
@@ -93,8 +94,9 @@ def family_rule(optimizer: Optimizer, params: Named, family: Family) -> Rule:
 
 
 def _settings(group: Mapping[str, Any]) -> tuple[float, float, bool, float, float, bool]:
+    lr = group.get("lr")  # some optimisers have none, or None for a schedule of their own
     return (
-        float(group["lr"]),
+        math.nan if lr is None else float(lr),
         float(group.get("momentum", 0.0)),
         bool(group.get("nesterov", False)),
         float(group.get("dampening", 0.0)),

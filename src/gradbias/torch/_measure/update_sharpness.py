@@ -150,11 +150,11 @@ def _moved(
         again = float(_losses(model, loss_fn, whole) @ weights)
         return _Moved(_checked(update, params), 1.0), None, again
     inner = unwrap_optimizer(update)
-    rate = float(inner.param_groups[0]["lr"])
+    rate = float(inner.param_groups[0].get("lr") or 0.0)
     if not rate > 0:
         raise ValueError(
-            f"optimizer must have a positive learning rate in its first group, got {rate}: "
-            "an update is measured in units of it"
+            "optimizer must have a positive learning rate in its first group, "
+            f"got {rate or 'none'}: an update is measured in units of it"
         )
     again = 0.0
     slopes: Named = {name: torch.zeros_like(p) for name, p in params.items()}
