@@ -6,8 +6,11 @@ batches of S; objective L + γ‖θ‖², so that the weight decay of torch's SG
 """
 
 import importlib
+import warnings
 
 import lazy_loader
+
+OLDEST = "2.13"  # what the tests run on; 2.4 and 2.8 were seen to fail some of them
 
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -20,9 +23,15 @@ def __getattr__(name: str) -> object:
 
 def _require_torch() -> None:
     try:
-        importlib.import_module("torch")
+        torch = importlib.import_module("torch")
     except ImportError as error:
         raise ImportError(
-            "gradbias.torch needs PyTorch 2.4 or later: install the build for your machine "
+            f"gradbias.torch needs PyTorch {OLDEST} or later: install the build for your machine "
             "(https://pytorch.org/get-started), then gradbias[torch]"
         ) from error
+    if torch.__version__ < OLDEST:
+        warnings.warn(
+            f"gradbias.torch is tested with PyTorch {OLDEST}, got {torch.__version__}: some models "
+            "may not be understood there, and some calls fail",
+            stacklevel=3,
+        )

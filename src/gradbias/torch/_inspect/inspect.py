@@ -122,7 +122,7 @@ def inspect(
     with undisturbed(plain):
         loss = check_repeatable(plain, loss_fn, probe).loss
         peak = sharpness(plain, loss_fn, probe)
-    families = find_symmetries(plain, call, as_trained=True, losses=_losses(loss_fn, probe))
+    families = find_symmetries(plain, call, as_trained=True, losses=losses_of(loss_fn, probe))
     at = snapshot(plain, families, loss_fn, probe, peak)
     inputs = AdviceInputs(plain, loss_fn, probe, families, at, loss, rate)
     return Inspection(families, _imbalance(families, at), at.noise, peak, loss, advise(inputs))
@@ -132,7 +132,7 @@ def _imbalance(families: Symmetries, at: Snapshot) -> dict[str, np.ndarray]:
     return {f.name: at.ratio[f.name] for f in families if f.two_sided}
 
 
-def _losses(loss_fn: LossFn[B], batch: B) -> list[Scalar]:
+def losses_of(loss_fn: LossFn[B], batch: B) -> list[Scalar]:
     """The loss in float64, unless it has numbers of another precision inside."""
     precise = doubled(batch)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 
 class Clock:
@@ -73,6 +73,23 @@ class Clock:
         """Training has ended: what is done from now on does not slow it down."""
         if self._end is None:
             self._end = self.now()
+
+    def state(self) -> dict[str, float]:
+        """What a run that goes on later must know."""
+        counts = {"step": self.step, "measurements": self.measurements}
+        times = {"spent": self.spent, "expected": self._expected, "training": self.training}
+        return {**counts, **times}
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Go on from `state`; the time in between does not count."""
+        self.step = int(state["step"])
+        self.measurements = int(state["measurements"])
+        self.spent = state["spent"] + self.spent
+        self._expected = state["expected"]
+        self._inside = 0.0
+        self._end = None
+        if self.step:
+            self._start = self.now() - state["training"]
 
     @contextlib.contextmanager
     def ours(self, measurement: bool = False) -> Iterator[None]:

@@ -24,10 +24,6 @@ def model_loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
 def trainer_callback(probe: object, loss_fn: LossFn[Any] = model_loss, **options: Any) -> Any:
     """A `transformers.TrainerCallback` that monitors the trainer's optimiser.
 
-    ```python
-    trainer = Trainer(..., callbacks=[gbt.trainer_callback(probe=batch, batch_size=16)])
-    ```
-
     Values go to `gradbias.csv` in the output folder unless `log` is given. `callback.monitor` is
     the `Monitor`.
 

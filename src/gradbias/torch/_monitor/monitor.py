@@ -16,6 +16,7 @@ from .._find.family import Family
 from .._measure.batches import B, LossFn, as_loss, held, is_loader
 from .._measure.undisturbed import Named, undisturbed
 from .._measure.unwrap import OptimizerWrapper, unwrap_model, unwrap_optimizer
+from .checkpoint import restore, state_of
 from .clock import Clock
 from .csv_log import CsvLog
 from .drift import PredictedDrift
@@ -41,8 +42,9 @@ class Monitor:
     It hangs on the optimiser's step hooks and so sees clipping, accumulation, schedules and
     parameter groups as the optimiser does. A charge changes in a step by exactly
     ΔC = 2⟨Aθ, Δθ⟩ + ⟨AΔθ, Δθ⟩, whatever the optimiser; it is split into weight decay, first order
-    and step². A measurement that fails warns once and training goes on. Nothing waits for the
-    device between measurements. Of several processes (DDP), rank 0 measures.
+    and step². Whatever fails in it is told once, and training goes on. Nothing waits for the
+    device between measurements. Of several processes (DDP), rank 0 measures, on its probe and the
+    whole layers that each of them has.
 
     Convention: C = θᵀAθ, κ = lr/S, objective L + γ‖θ‖² (torch's weight decay is 2γ for SGD).
     Numbers are measured in evaluation mode.
@@ -151,9 +153,21 @@ class Monitor:
         seen = {name: v for name, v in now.items() if not math.isnan(v)}
         return {**now, **(whole[-1] if whole else {}), **seen}
 
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint, beside those of the model and the optimiser; {} where rank is not 0."""
+        return state_of(self)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint: load the model and the optimiser first.
+
+        Args:
+            state: from `state_dict` of a monitor of the same model.
+        """
+        restore(self, state)
+
     def _before(self, *_: object) -> None:
-        self.clock.tick()
         with self._guarded("the start of a step"):
+            self.clock.tick()
             self.drift.step()
             self._looking = self.clock.looks()
             self._dear = self.clock.due()
@@ -234,7 +248,8 @@ class Monitor:
         self.close()
         if self.speaks and kind is None:
             self.finish()
-            print(self.summary())
+            with self._guarded("the summary"):
+                print(self.summary())
 
     def finish(self) -> None:
         """Training has ended: measure once more, if the last step was not measured."""
