@@ -576,7 +576,7 @@ import sys, torch, gradbias.torch as gbt
 model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
 loss_fn = lambda m, b: m(b).square().mean()
 monitor = gbt.Monitor(model, torch.optim.SGD(model.parameters(), lr=.1), loss_fn, torch.randn(8, 2),
-                      extras=("equilibrium", "trace"))
+                      extras=("equilibrium", "trace", "budget"))
 monitor.measure()
 assert "jax" not in sys.modules
 """

@@ -12,6 +12,9 @@ from ._inspect.findings import Finding as Finding
 from ._inspect.findings import Findings as Findings
 from ._inspect.inspect import Inspection as Inspection
 from ._inspect.inspect import inspect as inspect
+from ._measure.budget import budget as budget
+from ._measure.budget_table import Budget as Budget
+from ._measure.budget_table import TensorBudget as TensorBudget
 from ._measure.curvature import TopEigenpair as TopEigenpair
 from ._measure.curvature import Trace as Trace
 from ._measure.curvature import hessian_trace as hessian_trace

@@ -65,6 +65,17 @@ def measure(run: Run) -> Measurements:
     return {"theta": run.theta}
 
 
+def ridge(setup: Setup) -> Told:
+    """The minimiser of L + (λ/2)‖θ‖², by its normal equations."""
+    problem = common.regression(setup)
+    decay = float(setup.dynamics.weight_decay)
+    X = np.asarray(problem.X)
+    H = 2 * float(problem.weight) * X.T @ X
+    c = 2 * float(problem.weight) * X.T @ np.asarray(problem.labels)
+    theta = np.linalg.solve(H + decay * np.eye(problem.d), c)
+    return Told({"theta": equals(problem.at_edge(theta), scale=1 / decay)})
+
+
 def shrinking(k: int) -> float:
     """A learning rate whose sum has no end."""
     return 0.05 / (1 + k / 300)
@@ -92,16 +103,23 @@ def spectral(key: int, method: str = "exact") -> Setup:
     return cases.one_layer(key, moves, problem, STEPS, 1e-3)
 
 
-def hypotheses() -> list[Hypothesis]:
-    """What both have in common."""
+def settled() -> list[Hypothesis]:
+    """One layer, decay, no noise, and steps that have become small."""
     return [
         kind("there is one layer", lambda s: len(s.params) == 1),
         kind("there is decay", lambda s: float(s.dynamics.weight_decay) > 0),
-        kind("decay is decoupled", lambda s: getattr(s.dynamics, "decoupled", True)),
-        kind("the geometry is known", lambda s: geometry_of(s) is not None),
         kind("no noise", lambda s: cases.optimiser(s).noise is None),
         kind("the data determine the minimiser", lambda s: common.quadratic(s).rank == s.problem.d),
         Hypothesis("the last step is small", last_rate, 0.02, True, "O(η√d λ)"),
+    ]
+
+
+def hypotheses() -> list[Hypothesis]:
+    """What both balls have in common."""
+    return [
+        kind("decay is decoupled", lambda s: getattr(s.dynamics, "decoupled", True)),
+        kind("the geometry is known", lambda s: geometry_of(s) is not None),
+        *settled(),
     ]
 
 
@@ -126,6 +144,27 @@ THEOREMS = (
         needs=cases.PATH,
         paper=ADAMW,
         title="the box of decoupled decay",
+    ),
+    Theorem(
+        "optimiser.coupled_ridge",
+        r"Adam or sign descent with decay $\lambda$ in the gradient, from a net of one layer, with "
+        r"$\sum\eta = \infty$ and $\eta\to0$, ends at ridge regression, the minimum of "
+        r"$L + \frac{\lambda}{2}\|\theta\|^2$: no norm of their own is left.",
+        hypotheses=[
+            kind("decay is in the gradient", lambda s: not getattr(s.dynamics, "decoupled", True)),
+            *settled(),
+        ],
+        predict=ridge,
+        measure=measure,
+        tolerance=1e-4,
+        instances=lambda key: boxed(key, False),
+        controls=[Control("decay is in the gradient", boxed)],
+        nets=(Deep,),
+        problems=(Regression,),
+        dynamics=(Adam, Steepest),
+        needs=cases.PATH,
+        paper=ADAMW,
+        title="decay in the gradient is ridge",
     ),
     Theorem(
         "optimiser.decay_spectral",

@@ -65,7 +65,7 @@ def _rms(values: np.ndarray) -> Measured:
 @host
 def seen(setup: Setup) -> float:
     """The largest entry of the mean gradient at the start over the deviation of the noise."""
-    noise = cases.adam(setup).noise
+    noise = cases.optimiser(setup).noise
     assert isinstance(noise, Isotropic)
     grads = gradient(setup.problem, setup.net, setup.params)
     largest = max(float(np.abs(g).max()) for g in grads.values())

@@ -31,6 +31,20 @@ ADAMW = _paper(
     "Proceedings of the 41st International Conference on Machine Learning",
     2024,
 )
+GEOMETRY = _paper(
+    "gunasekar2018geometry",
+    "Suriya Gunasekar and Jason Lee and Daniel Soudry and Nathan Srebro",
+    "Characterizing Implicit Bias in Terms of Optimization Geometry",
+    "Proceedings of the 35th International Conference on Machine Learning",
+    2018,
+)
+SHARPNESS = _paper(
+    "wen2023sam",
+    "Kaiyue Wen and Tengyu Ma and Zhiyuan Li",
+    "How Does Sharpness-Aware Minimization Minimize Sharpness?",
+    "International Conference on Learning Representations",
+    2023,
+)
 ROTATION = _paper(
     "kosson2024rotational",
     "Atli Kosson and Bettina Messmer and Martin Jaggi",

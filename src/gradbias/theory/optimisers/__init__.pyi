@@ -22,3 +22,5 @@ from ._muon import learning_times as learning_times
 from ._muon import muon_singular_values as muon_singular_values
 from ._rotation import Equilibrium as Equilibrium
 from ._rotation import rotational_equilibrium as rotational_equilibrium
+from ._sam import sam_factor as sam_factor
+from ._sam import sam_orbit as sam_orbit

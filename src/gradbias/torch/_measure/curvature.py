@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,6 +11,23 @@ from torch import nn
 from ...numerics import checks, host_rng
 from .batches import B, LossFn
 from .hessian import Hessian
+
+
+@runtime_checkable
+class SymmetricMatrix(Protocol):
+    """A symmetric matrix that is known by its products with vectors.
+
+    Attributes:
+        size: of the vectors.
+    """
+
+    size: int
+
+    def __matmul__(self, vector: torch.Tensor) -> torch.Tensor: ...
+
+    def like(self, values: np.ndarray) -> torch.Tensor:
+        """A vector of these numbers, where and as precise as the products are."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,37 +101,55 @@ def sharpness(
     iterations = checks.integer("iterations", iterations, at_least=1)
     memory = checks.number("memory", memory, above=0)
     hessian = Hessian(model, loss_fn, batch)
-    vector = _first(hessian, start, key)
+    vector = first_vector(hessian, start, key)
     basis = min(hessian.size, max(2, int(memory // (hessian.size * vector.element_size()))))
+    least = 10 if start is not None else 1
+    return top_eigenpair(hessian, vector, tolerance, (least, basis, iterations))
+
+
+def top_eigenpair(
+    matrix: SymmetricMatrix, vector: torch.Tensor, tolerance: float, turns: tuple[int, int, int]
+) -> TopEigenpair:
+    """Lanczos iterations, again from the best vector whenever the basis is full.
+
+    Args:
+        matrix: products with it.
+        vector: where to start.
+        tolerance: the residual allowed, as a share of the largest eigenvalue.
+        turns: the least products before a residual is believed, the most vectors of a basis, and
+            the most products.
+    """
+    least, basis, iterations = turns
     best = None
     used = 0
     while best is None or not (best.converged or used >= iterations):
-        least = 10 if start is not None and not used else 1
-        best = _lanczos(hessian, vector, (least, min(basis, iterations - used)), tolerance)
+        most = min(basis, iterations - used)
+        best = _lanczos(matrix, vector, (1 if used else least, most), tolerance)
         vector = best.vector
         used = used + best.iterations
     return dataclasses.replace(best, iterations=used)
 
 
-def _first(hessian: Hessian, start: torch.Tensor | None, key: int) -> torch.Tensor:
-    noise = hessian.like(host_rng.generator(key, "sharpness").standard_normal(hessian.size))
+def first_vector(matrix: SymmetricMatrix, start: torch.Tensor | None, key: int) -> torch.Tensor:
+    """A random vector, or one near `start`."""
+    noise = matrix.like(host_rng.generator(key, "sharpness").standard_normal(matrix.size))
     if start is None:
         return noise
-    if start.numel() != hessian.size or not bool(torch.isfinite(start).all()):
+    if start.numel() != matrix.size or not bool(torch.isfinite(start).all()):
         raise ValueError(
-            f"start must be a finite vector of {hessian.size} entries, got {tuple(start.shape)}"
+            f"start must be a finite vector of {matrix.size} entries, got {tuple(start.shape)}"
         )
     # A little of every direction: from an exact eigenvector no other one would ever be found.
     return start.to(noise) / start.norm() + 0.05 * noise / noise.norm()
 
 
 def _lanczos(
-    hessian: Hessian, vector: torch.Tensor, turns: tuple[int, int], tolerance: float
+    matrix: SymmetricMatrix, vector: torch.Tensor, turns: tuple[int, int], tolerance: float
 ) -> TopEigenpair:
     """Lanczos iterations with full orthogonalisation until the top Ritz pair is good enough.
 
     Args:
-        hessian: products with H.
+        matrix: products with it.
         vector: where to start.
         turns: the least and the most iterations.
         tolerance: the residual allowed, as a share of λ.
@@ -124,21 +160,21 @@ def _lanczos(
     values = np.zeros(1)
     weights = np.ones(1)
     for turn in range(1, max(turns[1], 1) + 1):
-        image = hessian @ basis[-1]
+        image = matrix @ basis[-1]
         diagonal.append(float(image @ basis[-1]))
         image, length = _orthogonal(image, basis)
         values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
         weights = vectors[:, -1]
         good = length * abs(weights[-1]) <= _allowed(values, tolerance) / 2
         # The rest is rounding once the image lies in the span of the basis.
-        spent = len(basis) >= hessian.size or length <= 1e-12 * np.abs(values).max()
+        spent = len(basis) >= matrix.size or length <= 1e-12 * np.abs(values).max()
         if spent or (good and turn >= turns[0]):
             break
         off.append(length)
         basis.append(image / length)
-    ritz = torch.stack(basis[: len(weights)]).T @ hessian.like(weights)
+    ritz = torch.stack(basis[: len(weights)]).T @ matrix.like(weights)
     ritz = ritz / ritz.norm()
-    image = hessian @ ritz
+    image = matrix @ ritz
     value = float(image @ ritz)
     residual = float((image - value * ritz).norm())
     done = residual <= _allowed(values, tolerance)

@@ -14,8 +14,10 @@ from torch.optim import Optimizer
 from ...numerics import checks
 from .._find.family import Family
 from .._measure.batches import B, LossFn, as_loss, held, is_loader
+from .._measure.budget_table import Budget
 from .._measure.undisturbed import Named, undisturbed
 from .._measure.unwrap import OptimizerWrapper, unwrap_model, unwrap_optimizer
+from .budgets import BUDGET, BudgetProbe, nothing
 from .checkpoint import restore, state_of
 from .clock import Clock
 from .csv_log import CsvLog
@@ -63,7 +65,8 @@ class Monitor:
         families: symmetries to follow; found by `symmetries` if not given.
         batch_size: samples of a training step in this process, for the predicted drift; a loader
             given as `probe` tells its own.
-        extras: more to measure: "equilibrium", "spectrum", "ranks", "trace", "label_noise".
+        extras: more to measure: "equilibrium", "spectrum", "ranks", "trace", "label_noise", and
+            "budget" (see `gradbias.torch.budget`), which is measured every `every` steps.
         arrays: a folder for per-unit arrays, a file of NumPy arrays per measurement.
 
     Attributes:
@@ -97,7 +100,8 @@ class Monitor:
         self.optimizer = unwrap_optimizer(optimizer)
         self.loss_fn: LossFn[Any] = as_loss(loss_fn)
         self.exact = bool(exact)
-        self.extras = tuple(checks.one_of("extras", name, tuple(EXTRAS)) for name in extras)
+        known = (*EXTRAS, BUDGET)
+        self.extras = tuple(checks.one_of("extras", name, known) for name in extras)
         self.clock = Clock(
             checks.integer("every", every, at_least=1), checks.number("budget", budget, above=0)
         )
@@ -107,6 +111,7 @@ class Monitor:
         self._handles = ()
         self.families: tuple[Family, ...] = ()
         self._params: Named = {}
+        self._budgets: BudgetProbe | None = None
         self._log = CsvLog(log) if isinstance(log, str | os.PathLike) else log
         self._arrays = None if arrays is None else Path(arrays)
         if self.speaks:
@@ -116,14 +121,17 @@ class Monitor:
 
     def _begin(self, probe: object, families: Sequence[Family] | None, size: int | None) -> None:
         batch = held(probe, self.model)
+        dear = [name for name in self.extras if name != BUDGET]
         with undisturbed(self.model):
-            self.readings = Readings(self.model, self.loss_fn, batch, families, self.extras)
+            self.readings = Readings(self.model, self.loss_fn, batch, families, dear)
         self.families = self.readings.families
         self.clock.expect(self.readings.expected)
         wanted = {name for family in self.families for name in family.parameters}
         self._params = {n: p for n, p in self.model.named_parameters() if n in wanted}
         self._steps = Steps(self.optimizer, self._params, self.families)
         self.drift = PredictedDrift(self.optimizer, self._params, self.families, size)
+        if BUDGET in self.extras:
+            self._budgets = BudgetProbe(self.model, self.optimizer, self.families)
         self._start = charges(self._params, self.families)
         self._sums: dict[str, ChargeSplit] = {}
         self._split: Mapping[str, ChargeSplit] = {}  # the last one looked at
@@ -165,6 +173,11 @@ class Monitor:
         """
         restore(self, state)
 
+    @property
+    def weight_budget(self) -> Budget | None:
+        """The last `gradbias.torch.Budget`, with `extras=["budget"]`."""
+        return None if self._budgets is None else self._budgets.last
+
     def _before(self, *_: object) -> None:
         with self._guarded("the start of a step"):
             self.clock.tick()
@@ -174,6 +187,9 @@ class Monitor:
             if self._looking or self.exact:
                 with self.clock.ours():
                     self._steps.before()
+            if self._budgets is not None:
+                with self.clock.ours():
+                    (self._budgets.before if self._looking else self._budgets.forget)()
 
     def _after(self, *_: object) -> None:
         with self._guarded("the end of a step"):
@@ -214,6 +230,10 @@ class Monitor:
                 weight_decay=float(group.get("weight_decay", 0.0)),
                 dear=dear,
             )
+            if self._budgets is not None:
+                values |= nothing()
+                with self._guarded("the budget of weight decay"):
+                    values |= self._budgets.take(self.readings.arrays)
             if dear:
                 self._save()
         values["overhead"] = self.clock.used

@@ -5,6 +5,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..._text.page import page as around
+from .._measure.budget_table import SCALARS
 from .chart import chart
 from .headline import HEADLINE
 from .summary import cost, sentences
@@ -12,6 +13,7 @@ from .summary import cost, sentences
 if TYPE_CHECKING:
     from .monitor import Monitor
 
+_SAID = {**HEADLINE, **SCALARS}
 # Curves in reading order: name, title, logarithmic axis, level to mark.
 _CURVES: tuple[tuple[str, str, bool, float | None], ...] = (
     ("loss", "Loss of the probe", True, None),
@@ -49,6 +51,7 @@ def page(monitor: "Monitor") -> str:
         f'<div class="grid">{"".join(_figures(monitor))}</div>',
         "<h2>What is balanced</h2>",
         _families(monitor),
+        _budget(monitor),
         "<h2>All numbers</h2>",
         _numbers(monitor),
         '<p class="soft">Convention: charge C = θᵀAθ (in minus out), κ = lr/S with S samples in a '
@@ -70,7 +73,7 @@ def _figures(monitor: "Monitor") -> list[str]:
     figures = []
     for name, title, log, mark in curves:
         y = [values.get(name, math.nan) for values in _all(monitor)]
-        sentence = HEADLINE.get(name, "")
+        sentence = _SAID.get(name, "")
         figures.append(
             f"<figure>{chart(steps, y, log=log, mark=mark)}<figcaption><b>{html.escape(title)}</b>"
             f"{': ' if sentence else ''}{html.escape(sentence)}.</figcaption></figure>"
@@ -93,6 +96,11 @@ def _families(monitor: "Monitor") -> str:
     return _table(rows)
 
 
+def _budget(monitor: "Monitor") -> str:
+    found = monitor.weight_budget
+    return "" if found is None else f"<h2>The budget of weight decay</h2>{found._repr_html_()}"
+
+
 def _numbers(monitor: "Monitor") -> str:
     if not monitor.history:
         return "<p>Nothing was measured.</p>"
@@ -101,9 +109,7 @@ def _numbers(monitor: "Monitor") -> str:
     now = monitor.latest
     rows = [("", f"step {first}", f"step {last}", "what it is")]
     for name, value in now.items():
-        rows.append(
-            (name, f"{start.get(name, math.nan):.4g}", f"{value:.4g}", HEADLINE.get(name, ""))
-        )
+        rows.append((name, f"{start.get(name, math.nan):.4g}", f"{value:.4g}", _SAID.get(name, "")))
     return _table(rows)
 
 

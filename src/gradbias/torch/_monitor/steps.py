@@ -11,6 +11,7 @@ import torch
 from torch.optim import SGD, AdamW, Optimizer
 
 from .._find.family import Family
+from .._measure.step_rules import MUON
 from .._measure.undisturbed import Named, precise
 
 
@@ -41,7 +42,8 @@ class ChargeSplit(NamedTuple):
 
 def decays_directly(optimizer: Optimizer, group: Mapping[str, Any]) -> bool:
     """Does a step contain −lr·wd·θ itself? Adam's L2 penalty goes through its preconditioner."""
-    return isinstance(optimizer, SGD | AdamW) or bool(group.get("decoupled_weight_decay"))
+    direct = (SGD, AdamW) if MUON is None else (SGD, AdamW, MUON)
+    return isinstance(optimizer, direct) or bool(group.get("decoupled_weight_decay"))
 
 
 class Steps:

@@ -51,6 +51,8 @@ def sentences(monitor: "Monitor") -> list[str]:
             f"The learning rate is {now['lr_over_limit']:.1f} times 2/sharpness: plain gradient "
             "descent would be unstable here."
         )
+    if monitor.weight_budget is not None:
+        lines += monitor.weight_budget.sentences()
     if now["dead_units"]:
         lines.append(f"{now['dead_units']:.0f} units are dead and left out.")
     return lines
