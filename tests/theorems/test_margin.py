@@ -60,3 +60,11 @@ def test_where_the_gap_is_nothing_is_said(loss, w, words):
     problem = gb.problems.separable(6, 4, key=3, loss=loss)
     with pytest.raises(ValueError, match=words):
         gb.theory.margin.duality_gap(problem, np.full(4, w))
+
+
+def test_more_data_than_a_solver_takes_in_seconds_are_not_solved_for():
+    rng = np.random.default_rng(0)
+    problem = gb.Classification(rng.normal(size=(2000, 5)), np.arange(2000) % 10, "cross_entropy")
+    told = gb.predict(linear(problem, gb.Flow(), gb.Until(time=10)), only="margin.offset")
+    assert "needs at most 5000 constraints" in " ".join(str(told).split())
+    assert "constraints" not in vars(problem) and "separability" not in vars(problem)

@@ -91,7 +91,7 @@ THEOREMS = (
         r"The margin $m_{\min}/\|w\|$ of any predictor $w$ is at most $\gamma$, the largest there "
         r"is, and $\|Z^\top p\|_*$, with the samples' shares $p$ of its gradient, at least "
         r"$\gamma$, in any norm.",
-        hypotheses=[cases.separated()],
+        hypotheses=cases.separated(),
         predict=bounds,
         measure=best,
         tolerance=1e-9,

@@ -96,7 +96,7 @@ THEOREMS = (
         r"$\gamma^2\alpha$ of one layer, and $N\gamma^{2/N}\,\ell^{2 - 2/N}\,t\,L \to 1$ with "
         r"$\ell = -\log L$.",
         hypotheses=[
-            cases.separated(),
+            *cases.separated(),
             kind("there are two or three layers", lambda s: 2 <= layers(s) <= 3),
             kind("there are two classes", lambda s: cases.classes(s).vector),
             cases.is_flow(),

@@ -136,7 +136,7 @@ THEOREMS = (
         r"$q' = \frac14\asinh(w/2)$: the separator of $\ell_2$ for small $\mu$, of $\ell_1$ for "
         r"large; as long as no multiplier shrinks with $\mu$.",
         hypotheses=[
-            cases.separated(),
+            *cases.separated(),
             kind("there are two classes", lambda s: cases.classes(s).vector),
             cases.is_flow(),
             kind("its clock is the loss", lambda s: s.dynamics.axis == "log_time"),

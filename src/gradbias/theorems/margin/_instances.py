@@ -16,6 +16,7 @@ from ..prelude import Hypothesis, Run, Setup, fact, kind, setup_of
 SOLVED: tuple[type[Geometry], ...] = (L1, L2, Linf)  # norms whose largest margin is known exactly
 THETA = {"theta": observe.theta}
 TRIES = 2000
+MOST = 5000  # constraints, of which an exact solver takes seconds
 
 
 def draws(key: int, what: str) -> np.random.Generator:
@@ -97,9 +98,18 @@ def margins(run: Run) -> np.ndarray:
     return predictors(run) @ classes(setup_of(run)).constraints.T
 
 
-def separated() -> Hypothesis:
-    """The first of all."""
-    return kind("the data are separable", lambda s: classes(s).separability.separable)
+def separated() -> list[Hypothesis]:
+    """The first of all; of more data than that, solving for the margin would take minutes."""
+    return [
+        Hypothesis("there are at most 5000 constraints", constraints_of, MOST),
+        kind("the data are separable", lambda s: classes(s).separability.separable),
+    ]
+
+
+def constraints_of(setup: Setup) -> float:
+    """One for every sample and other class."""
+    problem = classes(setup)
+    return float(problem.n * max(problem.k - 1, 1))
 
 
 def is_linear() -> Hypothesis:

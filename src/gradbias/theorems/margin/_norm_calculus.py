@@ -101,7 +101,7 @@ THEOREMS = (
         r"Steepest descent in $\ell_p$ on $w = u^2 - v^2$ finds the largest margin of "
         r"$\ell_{p/2}$: of $\ell_2$ for $\ell_4$, of $\ell_\infty$ for signs.",
         hypotheses=[
-            cases.separated(),
+            *cases.separated(),
             kind("there are two classes", lambda s: cases.classes(s).vector),
             kind("the norm has an exact margin", norm_of),
             kind("steps have unit length", lambda s: moves(s).normalised),

@@ -202,7 +202,7 @@ THEOREMS = (
         "margin.offset",
         rf"The $\ell_2$ flow of a linear classifier has {ON_MARGIN}.",
         hypotheses=[
-            cases.separated(),
+            *cases.separated(),
             cases.is_linear(),
             cases.is_flow(),
             cases.not_degenerate(),
@@ -226,7 +226,7 @@ THEOREMS = (
         rf"Descent and heavy ball on a linear classifier have, with $t = \sum\eta/(1-\beta)$, "
         rf"{ON_MARGIN}.",
         hypotheses=[
-            cases.separated(),
+            *cases.separated(),
             cases.is_linear(),
             cases.is_flow(),
             kind("momentum is heavy ball", lambda s: not descent(s).nesterov),

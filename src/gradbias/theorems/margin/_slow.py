@@ -146,7 +146,7 @@ def early(setup: Setup) -> float:
     return float((law.gamma * sum(sizes) / first) ** 3 / law.entropy_gap)
 
 
-SAME = [cases.separated(), cases.is_linear(), cases.is_flow(), cases.not_degenerate()]
+SAME = [*cases.separated(), cases.is_linear(), cases.is_flow(), cases.not_degenerate()]
 THEOREMS = (
     Theorem(
         "margin.exponent",

@@ -143,7 +143,7 @@ def instance(key: int, start: float = 0.0) -> Setup:
 def hypotheses() -> list[Hypothesis]:
     """Of the proof: log-sum-exp of steps of a given length, from zero."""
     return [
-        cases.separated(),
+        *cases.separated(),
         cases.is_linear(),
         kind("the loss is exponential", lambda s: cases.classes(s).loss_name == "exponential"),
         kind("steps have unit length", lambda s: moves(s).normalised),
