@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 README, OUT = ROOT / "README.md", ROOT / "out"
 PERFORMANCE = ROOT / "docs" / "performance.md"
-PICTURES = ("which_minimum", "spectral.1a", "zeroloss.recovery")
+PICTURES = ("which_minimum", "spectral.1a", "zeroloss.recovery", "margin.five")
 # What a workload of the benchmarks is, for a reader.
 WORKLOADS = {
     "W1": "100 rank-1 nets × 20 000 steps of GD and SGD, recorded",

@@ -45,7 +45,17 @@ ROOMS = {
     | {"dynamics", "limit", "theory", "theorems", "plot", "_engine", "_sweeps", "_text"},
     "testing": BLOCKS | {"_generators", "dynamics", "theorems", "_engine", "_verdicts"},
     "figures": BLOCKS
-    | {"dynamics", "limit", "theory", "theorems", "plot", "_engine", "_sweeps", "_text"},
+    | {
+        "dynamics",
+        "geometry",
+        "limit",
+        "theory",
+        "theorems",
+        "plot",
+        "_engine",
+        "_sweeps",
+        "_text",
+    },
     "report": {"figures", "theorems", "_engine", "_text"},
     "cli": {"figures", "plot", "report", "theorems", "_sweeps", "_verdicts"},
     "torch": {"_text", "theory"},

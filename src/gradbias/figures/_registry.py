@@ -16,6 +16,7 @@ PAPERS: tuple[str, ...] = (
     "imbalance",
     "equilibrium",
     "optimiser",
+    "margin",
 )
 
 

@@ -5,7 +5,7 @@ import re
 
 # Names of functions, upright; LaTeX itself knows some of them only.
 _NAMED = (
-    "arg|min|max|dim|ln|log|exp|tanh|cosh|sinh|asinh|det|rank|span|tr|Tr|Var|diag|sign|sgn|inf|sup"
+    "arg|min|max|dim|ln|log|exp|cos|tanh|cosh|sinh|asinh|det|rank|span|tr|Tr|Var|diag|sign|sgn|inf|sup"
     "|lim"
 )
 # Commands that Unicode has no single character for; a brace group is written {…} in the pattern.
@@ -20,6 +20,8 @@ _REWRITES = [
     (rf"\\({_NAMED})(?![a-zA-Z])", r"\1 "),
     (r"\\dot\s*(\\[a-zA-Z]+|[A-Za-z])", "\\1\u0307"),
     (r"\\bar\s*(\\[a-zA-Z]+|[A-Za-z])", "\\1\u0304"),
+    (r"\\hat\s*(\\[a-zA-Z]+|[A-Za-z])", "\\1\u0302"),
+    (r"\\tilde\s*(\\[a-zA-Z]+|[A-Za-z])", "\\1\u0303"),
     (r"\\(?:top|intercal)(?![a-zA-Z])", "ᵀ"),
     (r"\\lVert|\\rVert|\\Vert", "‖"),
     (r"\\star(?![a-zA-Z])", "*"),

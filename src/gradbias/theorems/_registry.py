@@ -12,7 +12,15 @@ from ._source import Source
 from ._theorem import Theorem
 
 # One module a paper, in the order in which they are listed; each has THEOREMS.
-PAPERS: tuple[str, ...] = ("rank1", "spectral", "zeroloss", "imbalance", "equilibrium", "optimiser")
+PAPERS: tuple[str, ...] = (
+    "rank1",
+    "spectral",
+    "zeroloss",
+    "imbalance",
+    "equilibrium",
+    "optimiser",
+    "margin",
+)
 
 _own: dict[str, Theorem] = {}
 

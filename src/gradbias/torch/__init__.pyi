@@ -19,6 +19,8 @@ from ._measure.curvature import TopEigenpair as TopEigenpair
 from ._measure.curvature import Trace as Trace
 from ._measure.curvature import hessian_trace as hessian_trace
 from ._measure.curvature import sharpness as sharpness
+from ._measure.margin import HeadMargin as HeadMargin
+from ._measure.margin import margin as margin
 from ._measure.noise import GradientNoise as GradientNoise
 from ._measure.noise import gradient_noise as gradient_noise
 from ._measure.repeatable import check_repeatable as check_repeatable

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from ...geometry import L2, GeometryLike, as_geometry
 from ...problems import Classification
+from ._entropy import entropy_gap
 from ._hard_margin import need_classes
 
 
@@ -43,6 +44,48 @@ def certificate(
     pulled = (problem.constraints.T @ _shares(problem, m)).reshape(predictor.shape)
     lower = float(m.min()) / size if size > 0 else 0.0
     return MarginBounds(max(lower, 0.0), float(norms.dual_norm(pulled)))
+
+
+class DualityGap(NamedTuple):
+    """What is between the two bounds of a certificate, both parts over the predictor's norm.
+
+    Attributes:
+        misalignment: ‖w‖‖Zᵀp‖_* − ⟨w, Zᵀp⟩: how far w is from a steepest direction of its own
+            gradient.
+        entropy: Shannon's entropy of p less its min-entropy.
+    """
+
+    misalignment: float
+    entropy: float
+
+
+def duality_gap(
+    problem: Classification, theta: ArrayLike, geometry: GeometryLike = L2
+) -> DualityGap:
+    r"""Why ‖Zᵀp‖_* and m_min/‖w‖ differ, of the exponential loss, whose p is softmax(−m).
+
+    Then $m_{\min} = \langle w, Z^\top p\rangle - H(p) + H_\infty(p)$, and the sum of both
+    parts is exactly the width of `certificate` (where the margin is not negative).
+
+    Args:
+        problem: with the exponential loss.
+        theta: the predictor, (d,), not zero.
+        geometry: in whose norm.
+    """
+    problem = need_classes(problem)
+    if problem.loss_name != "exponential":
+        raise ValueError(
+            f'duality_gap: problem must have loss="exponential", got {problem.loss_name!r}'
+        )
+    norms = as_geometry("geometry", geometry)
+    predictor = np.ravel(np.asarray(problem.as_predictor(theta)))
+    size = float(norms.norm(predictor))
+    if size == 0:
+        raise ValueError("duality_gap: theta must not be zero")
+    p = _shares(problem, problem.constraints @ predictor)
+    pulled = problem.constraints.T @ p
+    misalignment = size * float(norms.dual_norm(pulled)) - float(predictor @ pulled)
+    return DualityGap(misalignment / size, entropy_gap(p) / size)
 
 
 def _shares(problem: Classification, m: np.ndarray) -> np.ndarray:

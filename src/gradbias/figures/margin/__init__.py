@@ -1,0 +1,7 @@
+"""Classification: the separators of optimisers, their certificates, and how slow is slow."""
+
+from ._band import BAND
+from ._entropy_law import ENTROPY_LAW
+from ._five_optimisers import FIVE_OPTIMISERS
+
+FIGURES = (FIVE_OPTIMISERS, BAND, ENTROPY_LAW)
