@@ -15,6 +15,7 @@ import gradbias.torch as gbt  # noqa: E402
 torch.set_num_threads(1)
 
 
+@pytest.mark.slow  # two processes import torch: 13 to 17 s
 def test_two_ranks_measure_what_one_does(tmp_path):
     ddp_worker.run(0, 1, tmp_path)
     torch.multiprocessing.spawn(ddp_worker.run, (2, tmp_path), nprocs=2)

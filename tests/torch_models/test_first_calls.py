@@ -123,6 +123,6 @@ def test_the_page_has_the_loss_and_is_dark_at_night(tmp_path):
 def test_a_version_that_is_not_tested_is_named(monkeypatch):
     monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.8.0+cpu"))
     with pytest.warns(UserWarning, match=r"tested with PyTorch 2.13, got 2.8.0\+cpu"):
-        _ = gbt.sharpness
+        gbt.__getattr__("sharpness")  # a name that was asked for before is kept
     monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.14.1"))
-    _ = gbt.sharpness
+    gbt.__getattr__("sharpness")

@@ -18,7 +18,7 @@ from .._measure.unwrap import OptimizerWrapper, unwrap_model, unwrap_optimizer
 from .._measure.update_sharpness import UpdateSharpness, update_sharpness
 from .._move.jump import snapshot
 from . import rows_scale, rows_steps
-from .facts import Facts, frozen_statistics
+from .facts import Facts, frozen_statistics, unlike_training
 from .findings import Finding, Findings
 from .inspect import losses_of
 from .layer_noise import layer_noise
@@ -58,7 +58,7 @@ def advise(
     step_size = _step_size(batch_size, batch, size(probe))
     families = _families(plain, mean, probe)
     with undisturbed(plain):
-        check_repeatable(plain, mean, probe)
+        loss = check_repeatable(plain, mean, probe).loss
         # A wider tolerance may stop at the second eigenvalue, which was seen to be 5 % lower.
         peak = sharpness(plain, mean, probe, tolerance=1e-3)
         layers = layer_noise(plain, mean, probe, step_size)
@@ -67,6 +67,7 @@ def advise(
     facts = Facts(
         *(plain, inner, mean, probe, step_size, families, at, step, no_step, layers),
         _tried(plain, inner, mean, probe, families),
+        unlike_training(plain, mean, probe, loss),
     )
     quiet = np.errstate(all="ignore")  # of a net that has died there is little to divide
     with quiet:

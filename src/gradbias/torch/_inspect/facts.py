@@ -3,12 +3,14 @@
 import dataclasses
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from .._find.family import Family
 from .._find.symmetries import Symmetries
 from .._measure.batches import LossFn
+from .._measure.duplicate import duplicate
 from .._measure.undisturbed import Named, trainable
 from .._measure.update_sharpness import UpdateSharpness
 from .._move.jump import Snapshot
@@ -17,7 +19,7 @@ from .rule import Rule, family_rule, rule_of
 from .trial import ChargeTrial
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+UNLIKE = 1e-5  # a relative difference of losses that is no rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,6 +38,8 @@ class Facts:
         no_step: why `step` is None.
         layers: gradient noise by layer.
         moved: what some steps on a copy did, by family.
+        unlike_training: what to add to numbers of evaluation mode; empty if the loss in the mode
+            that the model is in is the same.
     """
 
     model: nn.Module
@@ -49,6 +53,7 @@ class Facts:
     no_step: str
     layers: list[LayerNoise]
     moved: dict[str, ChargeTrial]
+    unlike_training: str
 
     @property
     def params(self) -> Named:
@@ -74,18 +79,25 @@ class Facts:
         """Weights whose size a normalisation removes."""
         return [f for f in self.families if not f.two_sided]
 
-    @property
-    def unlike_training(self) -> str:
-        """What evaluation mode leaves out of the measurement; empty if nothing."""
-        active = {
-            word
-            for kinds, word in ((DROPOUTS, "dropout"), (BATCH_NORMS, "batch statistics"))
-            for module in self.model.modules()
-            if isinstance(module, kinds) and module.training
-        }
-        return f"; measured without {' and '.join(sorted(active))}" if active else ""
-
 
 def frozen_statistics(model: nn.Module) -> bool:
     """Is there a BatchNorm that uses its running statistics? It then removes no scale."""
     return any(isinstance(m, BATCH_NORMS) and not m.training for m in model.modules())
+
+
+def unlike_training(model: nn.Module, loss_fn: LossFn[Any], batch: object, loss: float) -> str:
+    """Whether the model, in its own mode, has another loss: dropout, statistics of the batch.
+
+    Args:
+        model: in the mode that it is trained in.
+        loss_fn: the mean loss.
+        batch: the probe.
+        loss: of the batch in evaluation mode.
+    """
+    twin = duplicate(model)  # statistics of a batch would be kept
+    devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
+    with torch.random.fork_rng(devices=devices), torch.no_grad():
+        own = float(loss_fn(twin, batch))
+    if abs(own - loss) <= UNLIKE * max(abs(own), abs(loss)):
+        return ""
+    return f"; in evaluation mode, loss {loss:.4g}: in training it is {own:.4g}"
