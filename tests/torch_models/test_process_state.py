@@ -187,6 +187,15 @@ def followed(net):
     put_back(net, start, grads)
 
 
+def budgeted(net):
+    start = {name: t.clone() for name, t in net.state_dict().items()}
+    grads = [p.grad for p in net.parameters()]
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+    steps(net, optimizer)
+    repr(gbt.budget(net, optimizer))
+    put_back(net, start, grads)
+
+
 def logged(net):
     with tempfile.TemporaryDirectory() as folder:
         log = gbt.CsvLog(Path(folder) / "log.csv")
@@ -208,6 +217,8 @@ CALLS = {
     "equilibrate": lambda net: gbt.equilibrate(net, mean_loss, DATA).undo(),
     "inspect": lambda net: repr(gbt.inspect(net, mean_loss, DATA, lr=0.1)),
     "advise": lambda net: repr(gbt.advise(net, trained_by(net), mean_loss, DATA)),
+    "budget": budgeted,
+    "margin": lambda net: repr(gbt.margin(net, DATA)),
     "check_repeatable": lambda net: gbt.check_repeatable(net, mean_loss, DATA),
     "sharpness": lambda net: gbt.sharpness(net, mean_loss, DATA),
     "update_sharpness": lambda net: gbt.update_sharpness(net, trained_by(net), mean_loss, DATA),
@@ -223,7 +234,18 @@ CALLS = {
 EVALUATED = ("check_repeatable", "sharpness", "hessian_trace", "gradient_noise")
 # What calls give back, or where another library is asked first, each with its own test.
 RESULTS = {
-    *("Advice", "Family", "Finding", "Findings", "GradientNoise", "Inspection", "ModelJump"),
+    *(
+        "Advice",
+        "Budget",
+        "TensorBudget",
+        "HeadMargin",
+        "Family",
+        "Finding",
+        "Findings",
+        "GradientNoise",
+        "Inspection",
+        "ModelJump",
+    ),
     *("ParameterPart", "Symmetries", "TopEigenpair", "Trace", "UpdateSharpness"),
 }
 ELSEWHERE = {  # test_adapters.py
