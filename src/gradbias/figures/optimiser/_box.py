@@ -100,9 +100,9 @@ BOX = Figure(
         "Least squares with two weights, from one start, by Adam with the same decay $\\lambda$ "
         "and a shrinking learning rate. AdamW, whose decay acts on the weights, ends at the least "
         "loss in the square $\\max|\\theta| \\le 1/\\lambda$: one weight sits on the side and the "
-        "other makes the best of it. With decay in the gradient Adam ends at ridge regression, inside "
-        "the square. Circles are the two minimisers, computed without a step; the cross is the "
-        "least-squares solution, and grey lines are levels of the loss."
+        "other makes the best of it. With decay in the gradient Adam ends at ridge regression, "
+        "inside the square. Circles are the two minimisers, computed without a step; the cross is "
+        "the least-squares solution, and grey lines are levels of the loss."
     ),
     compute=compute,
     draw=draw,
