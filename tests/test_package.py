@@ -45,17 +45,8 @@ ROOMS = {
     | {"dynamics", "limit", "theory", "theorems", "plot", "_engine", "_sweeps", "_text"},
     "testing": BLOCKS | {"_generators", "dynamics", "theorems", "_engine", "_verdicts"},
     "figures": BLOCKS
-    | {
-        "dynamics",
-        "geometry",
-        "limit",
-        "theory",
-        "theorems",
-        "plot",
-        "_engine",
-        "_sweeps",
-        "_text",
-    },
+    | {"geometry"}
+    | {"dynamics", "limit", "theory", "theorems", "plot", "_engine", "_sweeps", "_text"},
     "report": {"figures", "theorems", "_engine", "_text"},
     "cli": {"figures", "plot", "report", "theorems", "_sweeps", "_verdicts"},
     "torch": {"_text", "theory"},
