@@ -9,7 +9,7 @@ from explore.chromium import Chromium
 from gradbias.explore import SCENES, Server
 
 OUT = Path(__file__).parents[2] / "docs" / "pictures"
-COLOURS = 96
+COLOURS = 200
 READY = (
     "document.querySelector('#numbers td') && document.getElementById('code').textContent"
     " && !document.getElementById('working').textContent"
@@ -20,7 +20,7 @@ def main():
     """One PNG for each scene: sentence, picture and sliders."""
     with Server() as server, Chromium() as browser:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        browser.size(1120, 900)
+        browser.size(1240, 900)
         for scene in SCENES:
             browser.open("about:blank")
             browser.open(f"{server.address}#{scene.id}")
@@ -29,13 +29,13 @@ def main():
             sliders = browser.run(
                 "document.querySelector('.buttons').getBoundingClientRect().bottom"
             )
-            browser.size(1120, int(max(bottom, sliders)) + 12)
+            browser.size(1240, int(max(bottom, sliders)) + 12)
             file = OUT / f"explore.{scene.id}.png"
             browser.picture(file, whole=False)
             with Image.open(file) as picture:  # a third of the size, and nobody sees it
                 small = picture.convert("RGB").quantize(COLOURS)
             small.save(file, optimize=True)
-            browser.size(1120, 900)
+            browser.size(1240, 900)
         server.shutdown()
 
 

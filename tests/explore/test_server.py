@@ -2,10 +2,17 @@
 
 import http.client
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
+import gradbias
 from gradbias.cli import main
 from gradbias.explore import SCENES, Server
 
@@ -146,3 +153,17 @@ def test_the_command_opens_the_page_and_ends_with_ctrl_c(monkeypatch, capsys):
     assert main(["explore", "label_noise"]) == 0
     assert opened == [next(w for w in capsys.readouterr().out.split() if "http" in w).rstrip(";")]
     assert opened[0].endswith("/#label_noise")
+
+
+def test_ctrl_c_while_something_is_compiled_is_a_quiet_end():
+    """A thread that jax compiles in must not outlive the interpreter."""
+    source = str(Path(gradbias.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "JAX_COMPILATION_CACHE_DIR": ""}
+    command = [sys.executable, "-m", "gradbias", "explore", "--no-browser"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
+        assert process.stdout.readline().startswith("the explorer is at http://127.0.0.1:")
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+    assert (process.returncode, out, said) == (0, "ended\n", "")

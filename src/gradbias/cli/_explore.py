@@ -1,5 +1,6 @@
 """`gradbias explore`: serve the page to this machine, and open it."""
 
+import os
 import webbrowser
 
 
@@ -17,4 +18,6 @@ def run(scene: str, port: int, browser: bool) -> None:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            print("ended")
+            print("ended", flush=True)
+        if server.busy:  # XLA aborts a process whose interpreter ends while a thread compiles
+            os._exit(0)

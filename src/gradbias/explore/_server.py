@@ -49,10 +49,18 @@ class Server(ThreadingHTTPServer):
         self.computing = threading.Lock()
         self.address = f"http://{HOST}:{self.server_address[1]}/"
         self._closing = threading.Event()
+        self._warming: threading.Thread | None = None
 
     def warm_up(self) -> None:
         """Compile in the background what the sliders can ask for, between the user's own calls."""
-        threading.Thread(target=self._compile, daemon=True).start()
+        self._warming = threading.Thread(target=self._compile, daemon=True)
+        self._warming.start()
+
+    @property
+    def busy(self) -> bool:
+        """Is something compiled or run at this moment?"""
+        warming = self._warming is not None and self._warming.is_alive()
+        return warming or self.computing.locked()
 
     def server_close(self) -> None:
         self._closing.set()
@@ -69,7 +77,7 @@ class Server(ThreadingHTTPServer):
                     state = scene.state(scene.warm[number])
                     with self.computing:
                         scene.simulated(state)
-                    scene.theorems(state)
+                        scene.theorems(state)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -150,8 +158,9 @@ def _simulated(server: Server, scene: Scene, state: State) -> Json:
         return scene.simulated(state)
 
 
-def _theorems(_: Server, scene: Scene, state: State) -> Json:
-    return {"theorems": scene.theorems(state), "code": scene.code(state)}
+def _theorems(server: Server, scene: Scene, state: State) -> Json:
+    with server.computing:
+        return {"theorems": scene.theorems(state), "code": scene.code(state)}
 
 
 ANSWERS: dict[str, Callable[[Server, Scene, State], Json]] = {
