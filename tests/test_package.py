@@ -48,7 +48,9 @@ ROOMS = {
     | {"geometry"}
     | {"dynamics", "limit", "theory", "theorems", "plot", "_engine", "_sweeps", "_text"},
     "report": {"figures", "theorems", "_engine", "_text"},
-    "cli": {"figures", "plot", "report", "theorems", "_sweeps", "_verdicts"},
+    "explore": BLOCKS
+    | {"dynamics", "geometry", "theory", "theorems", "_engine", "_sweeps", "_verdicts"},
+    "cli": {"explore", "figures", "plot", "report", "theorems", "_sweeps", "_verdicts"},
     "torch": {"_text", "theory"},
 }
 EXCEPTIONS = {
@@ -125,6 +127,7 @@ def stub_names() -> set[str]:
         "import gradbias.cli",
         "from gradbias.cli import main; assert main(['--help']) == 0",
         "from gradbias.cli import main; assert main(['example', '--help']) == 0",
+        "from gradbias.cli import main; assert main(['explore', '--help']) == 0",
         "from gradbias.cli import main; assert main(['--version']) == 0",
     ],
 )

@@ -153,6 +153,27 @@ def report(
     return run(out, fresh, all, instances, key, jobs)
 
 
+def explore(
+    scene: tyro.conf.Positional[str] = "",
+    /,
+    *,
+    port: int = 0,
+    browser: bool = True,
+) -> None:
+    """Open the explorer: theorems with sliders, in the browser of this machine.
+
+    Nothing leaves the machine, and no network is needed. Ctrl-C ends it.
+
+    Args:
+        scene: where to begin, such as "label_noise"; the first scene by default.
+        port: of 127.0.0.1; 0 takes one that is free.
+        browser: open it; else only say the address.
+    """
+    from ._explore import run
+
+    run(scene, port, browser)
+
+
 # A command returns its exit code, or None for 0. Its function is named here and imports its
 # work inside, so that help never waits for jax.
 COMMANDS: dict[str, Callable[..., int | None]] = {
@@ -161,6 +182,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "theorems": theorems,
     "figures": figures,
     "report": report,
+    "explore": explore,
 }
 
 DESCRIPTION = """Which minimum a gradient method picks, how fast and why.
