@@ -163,7 +163,7 @@ class Budget(Table):
             "budget_median": _of(statistics.median, [t.rms_use for t in tensors]),
             "budget_spectral": _of(max, [t.spectral_use for t in tensors]),
             "budget_over_floor": _of(statistics.median, above),
-            "on_floor": _of(sum, [float(t.on_floor) for t in boxed]),
+            "on_floor": _of(sum, [float(t.place == "noise floor") for t in boxed]),
             "frank_wolfe_gap": _of(statistics.median, [t.gap for t in tensors]),
             "update_rms": _of(statistics.median, [t.update_rms for t in tensors]),
             "signal_share": _of(statistics.median, [t.signal for t in tensors]),
