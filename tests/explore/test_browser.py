@@ -143,6 +143,7 @@ def test_numbers_of_the_first_scene_against_theory(page):
         assert error(np.array(found[name][1]), 1.03 * told) > 0.02
 
 
+@pytest.mark.slow  # it asks for times, which a busy machine need not keep
 def test_predictions_move_at_once_and_paths_follow(page):
     """Warm: within 100 ms and within 1 s; the best of several, for the machine may be busy."""
     browser = page("which_minimum")
