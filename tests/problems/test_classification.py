@@ -210,12 +210,34 @@ def test_samples_that_make_it_impossible_are_named(X, y, samples):
     assert run.data["loss"][-1] < run.data["loss"][0]
 
 
-def test_hardly_separable_data_are_refused():
-    X = np.array([[1.0, 1e-7], [1.0, -1e-7]])
+@pytest.mark.parametrize("geometry", [gb.geometry.L1, gb.geometry.L2, gb.geometry.Linf])
+@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])
+@pytest.mark.parametrize("small", [1e-7, 1e-8])
+def test_hardly_separable_data_are_refused(small, unit, geometry):
+    X = unit * np.array([[1.0, small], [1.0, -small]])
     problem = gb.Classification(X, [1, -1])
     assert problem.separability.separable
-    with pytest.raises(ValueError, match=r"separable by a margin of 1\.0e-07 only"):
+    with pytest.raises(ValueError, match=r"separable by a margin .* of the longest sample only"):
+        problem.max_margin(geometry)
+
+
+@pytest.mark.parametrize("small", [1e-9, 1e-12, 1e-15])
+def test_what_a_linear_program_cannot_tell_is_said(small):
+    """They are separable, in the second input; that they are not would be a false sentence."""
+    problem = gb.Classification([[1.0, small], [1.0, -small]], [1, -1])
+    found = problem.separability
+    assert not found.separable and found.samples.tolist() == [0, 1]
+    words = found.sentence
+    if small > 1e-13:
+        assert found.bound == pytest.approx(small, rel=1e-3)
+        assert "count as not separable" in words
+        assert f"above {small:.0e} of their size" in words
+    with pytest.raises(ValueError, match="separable"):
         problem.max_margin()
+
+
+def test_features_of_unequal_size_are_not_refused():
+    X = np.array([[1.0, 1e-7], [1.0, -1e-7]])
     fine = gb.Classification(X * [1, 1e3], [1, -1]).max_margin()
     assert fine.gamma == pytest.approx(1e-4) and fine.residual < 1e-12
 
@@ -280,6 +302,9 @@ def test_units_of_the_data_do_not_matter():
         other = gb.Classification(scale * X, index).max_margin()
         assert other.gamma == pytest.approx(scale * one.gamma, rel=1e-12)
         assert other.residual < 1e-12
+    for scale in (1e-200, 1e200):
+        with pytest.raises(ValueError, match="another unit"):
+            gb.Classification(scale * X, index).max_margin()
 
 
 def test_other_geometries_say_what_there_is_instead():

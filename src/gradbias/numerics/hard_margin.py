@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
+class NoDigits(ArithmeticError):
+    """The margin is so small beside the samples that rounding decides what separates them."""
+
+
 class HardMargin(NamedTuple):
     """A solution and its multipliers.
 
@@ -52,7 +56,7 @@ def separation(Z: np.ndarray) -> Separation:
 
 
 def least_l2(Z: np.ndarray) -> HardMargin:
-    """In ℓ2; Z must be separable."""
+    """In ℓ2; Z must be separable, with a largest entry of order one."""
     Q, R = np.linalg.qr(Z.T)  # no more coordinates than samples
     rows = R.T
     scale = float(np.linalg.norm(rows, axis=1).max())
@@ -115,6 +119,8 @@ def _least_distance(Z: np.ndarray) -> HardMargin:
     f[-1] = 1.0
     u, _ = nnls(E, f, maxiter=30 * max(n, d))
     r = E @ u - f
+    if not -r[d] > 0:  # the square of the margin, less than rounding of one
+        raise NoDigits("the least distance is zero up to rounding")
     return HardMargin(-r[:d] / r[d], u / -r[d])
 
 

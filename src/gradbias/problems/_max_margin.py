@@ -6,8 +6,9 @@ import numpy as np
 
 from ..geometry import L1, L2, Geometry, Linf
 from ..numerics.constants import sealed
-from ..numerics.hard_margin import least_l1, least_l2, least_linf
+from ..numerics.hard_margin import NoDigits, least_l1, least_l2, least_linf
 from ..numerics.linalg import one_blas_thread
+from ..numerics.units import in_own_unit, times_power_of_two
 
 if TYPE_CHECKING:
     from ._classification import Classification
@@ -44,18 +45,28 @@ def find_max_margin(problem: "Classification", geometry: Geometry) -> MaxMargin:
     separability = problem.separability
     if not separability.separable:
         raise ValueError(f"max_margin: {separability.sentence}")
-    Z = problem.constraints
-    with one_blas_thread():
-        w, alpha = SOLVERS[type(geometry)](Z)
-    gamma = 1 / float(geometry.norm(w))
+    Z, power = in_own_unit(problem.constraints)
     longest = float(max(geometry.dual_norm(row) for row in Z))
+    try:
+        with one_blas_thread():
+            w, alpha = SOLVERS[type(geometry)](Z)
+        gamma = 1 / float(geometry.norm(w))
+    except NoDigits:
+        gamma = 0.0
     if gamma < NEAR * longest:
+        shown = f"of {gamma / longest:.1e}" if gamma > 0 else f"below {NEAR:g}"
         raise ValueError(
-            f"max_margin: the data are separable by a margin of {gamma:.1e} only, of samples up "
-            f"to {longest:.1e}: rounding would decide what separates them"
+            f"max_margin: the data are separable by a margin {shown} of the longest sample only: "
+            "rounding would decide what separates them"
         )
     residual = _residual(Z, w, alpha, geometry, gamma)
-    return sealed(_shaped(problem, w, gamma, alpha, residual))
+    own = (times_power_of_two(w, -power), times_power_of_two(alpha, -2 * power))
+    if not all(np.isfinite(values).all() and values.any() for values in own):
+        raise ValueError(
+            f"max_margin: samples of size 2^{power} have multipliers, 1/γ² in all, that float64 "
+            "cannot hold: give X in another unit"
+        )
+    return sealed(_shaped(problem, own[0], times_power_of_two(gamma, power), own[1], residual))
 
 
 def _residual(
