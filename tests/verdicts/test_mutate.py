@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 import gradbias as gb
 from gradbias._verdicts.mutate import mutate, mutations_of, rows_and_mutations_of
 from gradbias._verdicts.verify import Row, rows_of
@@ -42,10 +44,20 @@ def test_rows_and_powers_of_the_same_runs_are_those_of_two_passes():
     assert [one for one in both if not isinstance(one, Row)] == list(mutations_of(theorem, 2, 3))
 
 
-def test_an_exception_in_a_wrong_formula_is_a_row():
+def test_an_exception_in_a_wrong_formula_is_told_and_not_excused():
     def fails(*given):
         raise RuntimeError("no such term")
 
-    theorem = toy.theorem(terms={"broken": fails})
-    first = next(iter(rows_and_mutations_of(theorem, instances=1, key=0)))
-    assert isinstance(first, Row) and first.verdict == "error" and "no such term" in first.reason
+    done = mutate(toy.theorem(terms={"broken": fails, "nothing": toy.predict}), instances=1)
+    assert done.exit_code == 1
+    assert [one.reason for one in done.missed] == ["RuntimeError: no such term", ""]
+
+
+def test_a_term_that_is_all_of_the_prediction_is_missed():
+    """Without it nothing is predicted: a zero, which has no relative error of its own."""
+
+    def nothing(setup):
+        return {name: 0.0 * np.asarray(value) for name, value in toy.predict(setup).items()}
+
+    done = mutate(toy.theorem(terms={"all of it": nothing}), instances=1)
+    assert done.exit_code == 0 and not done.missed

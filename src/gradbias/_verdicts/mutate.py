@@ -259,8 +259,23 @@ def _power(judge: Judge, name: str, claim: Claim, key: int) -> Power:
 
 def _variant(judge: Judge, what: str, predict: Predict, key: int) -> Variant:
     theorem = judge.theorem
-    claims = theorem.told_by(predict, judge.setup, judge.runs).claims
-    noticed = any(
-        refuted(claim, judge.seen[name], judge.margin(name)) for name, claim in claims.items()
-    )
+    try:
+        claims = theorem.told_by(predict, judge.setup, judge.runs).claims
+        noticed = any(
+            refuted(
+                _measurable(claim, judge.told.claims[name]), judge.seen[name], judge.margin(name)
+            )
+            for name, claim in claims.items()
+        )
+    except Exception as error:  # of this formula alone: the others are still tried
+        sentence = (str(error).strip() or "no message").split("\n")[0]
+        return Variant(theorem.id, what, key, False, f"{type(error).__name__}: {sentence}")
     return Variant(theorem.id, what, key, noticed)
+
+
+def _measurable(wrong: Claim, right: Claim) -> Claim:
+    """A wrong claim of 0 is as far away as the right one is large."""
+    if wrong.scale is not None or wrong.value.any():
+        return wrong
+    scale = np.max(np.abs(right.value), initial=0.0) if right.scale is None else right.scale
+    return dataclasses.replace(wrong, scale=np.asarray(scale))
