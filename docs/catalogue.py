@@ -187,7 +187,8 @@ def verdict(claim: Claim) -> str:
     if claim["power"] is not None:
         words.append(f"power {claim['power']:.0e}")
     controls = claim["broken_hypotheses"] + claim["wrong_formulas"]
-    return ", ".join([*words, f"{controls} {'control' if controls == 1 else 'controls'} failed"])
+    noun = "control" if controls == 1 else "controls"
+    return ", ".join([*words, f"{controls} {noun} seen to fail"])
 
 
 def _code(line: str) -> str:

@@ -38,7 +38,10 @@ suppress_warnings = ["myst.xref_missing"]
 
 def without_claims(app, page, text):
     """The page of claims is written by `make verify-all`; without it the list leaves it out."""
-    if page == "index" and not (HERE / "claims.md").exists():
+    if page != "index":
+        return
+    app.env.note_dependency("claims.md")  # the list is read again when it comes or goes
+    if not (HERE / "claims.md").exists():
         text[0] = text[0].replace("\nclaims\n", "\n")
 
 

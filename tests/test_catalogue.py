@@ -127,13 +127,15 @@ def test_verdicts(tmp_path, text):
     file.write_text(json.dumps(about), encoding="utf-8")
     made = CATALOGUE.page(THEOREMS, file)
     shown = Reader(made).texts
-    line = "holds in 4 of 5 instances, 1 inconclusive, 7 digits, power 2e-07, 3 controls failed"
+    line = (
+        "holds in 4 of 5 instances, 1 inconclusive, 7 digits, power 2e-07, 3 controls seen to fail"
+    )
     assert line in shown["rank1.thm1"]
     assert "version 0.1.0, 2026-02-03" in made
     assert "rank1.forgotten" not in made
     assert "not in that verification" in shown["rank1.rowspace"]
     bound = dict(one, verdicts={"holds": 5}, digits=None, power=None, wrong_formulas=0)
-    assert CATALOGUE.verdict(bound) == "holds in 5 of 5 instances, 2 controls failed"
+    assert CATALOGUE.verdict(bound) == "holds in 5 of 5 instances, 2 controls seen to fail"
 
 
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
