@@ -1,10 +1,12 @@
-"""A page for each script of examples/, from its cells; nothing is run."""
+"""A page for each script of examples/, from its cells; who builds the pages runs the quick ones."""
 
 import ast
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+# They take seconds, write no file and open no window: their pages show what they print.
+QUICK = ("which_depth", "digits_separator", "predict_and_check", "label_noise_sparse")
 CELL = re.compile(r"^# %%(.*)\n", re.M)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import catalogue
 import docstring_parser
 import example_pages
+import outputs
 from docutils import nodes
 from latex2mathml.converter import convert
 
@@ -49,6 +50,8 @@ def write_all(made: Path, pictures: Path) -> None:
     theorems = gb.theorems.find()
     _keep(made / "theorems.md", catalogue.page(theorems, made.parent / "claims.json"))
     for name, text in example_pages.pages(made.parents[1] / "examples").items():
+        if name.removeprefix("example-") in example_pages.QUICK:
+            text = outputs.with_outputs(text, list(outputs.printed_by(text, name)))
         _keep(made / f"{name}.md", text)
     _keep(made / "gallery.md", gallery(made, pictures))
     _keep(made / "reference.md", reference(made))

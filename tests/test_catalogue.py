@@ -8,6 +8,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gradbias as gb
@@ -154,6 +155,18 @@ def test_an_example_is_shown_whole(script):
     assert ast.dump(ast.parse(code)) == ast.dump(tree)
     assert re.match(r"# \S.*\n\n\{download\}", shown)
     assert "%%" not in shown
+
+
+def test_quick_examples_show_what_they_print():
+    outputs = module("outputs")
+    assert set(EXAMPLES.QUICK) <= {script.stem for script in SCRIPTS}
+    text = EXAMPLES.page(ROOT / "examples" / "which_depth.py")
+    shown = outputs.with_outputs(text, list(outputs.printed_by(text, "which_depth")))
+    problem = gb.problems.gaussian(n=20, d=60, informative=4, key=2)
+    least = np.linalg.norm(np.linalg.lstsq(problem.X, problem.Y, rcond=None)[0])
+    assert f"```text\ndistance to the min-norm solution (norm of that: {least:.3f})\n" in shown
+    assert shown.count("```text") == 2
+    assert "```text" not in text
 
 
 def test_every_example_is_listed():
