@@ -26,11 +26,16 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def printed(path: Path, names: dict | None = None) -> Iterator[str]:
-    """What each block prints, one after the other."""
-    names = {"__name__": path.stem} if names is None else names
-    for number, (code, _) in enumerate(blocks(path.read_text(encoding="utf-8")), start=1):
+    """What each block of a page prints, one after the other."""
+    return printed_by(path.read_text(encoding="utf-8"), path.name, names)
+
+
+def printed_by(text: str, name: str, names: dict | None = None) -> Iterator[str]:
+    """What each block of a text prints; `name` is for messages."""
+    names = {"__name__": Path(name).stem} if names is None else names
+    for number, (code, _) in enumerate(blocks(text), start=1):
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            exec(compile(code, f"{path.name}, block {number}", "exec"), names)
+            exec(compile(code, f"{name}, block {number}", "exec"), names)
         yield _tidy(out.getvalue())
 
 

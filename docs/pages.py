@@ -1,4 +1,4 @@
-"""Pages that nobody writes by hand: gallery, errata, reference, bibliography."""
+"""Pages that nobody writes by hand: theorems, examples, gallery, errata, reference."""
 
 import html
 import importlib.util
@@ -8,7 +8,10 @@ import re
 import shutil
 from pathlib import Path
 
+import catalogue
 import docstring_parser
+import example_pages
+import outputs
 from docutils import nodes
 from latex2mathml.converter import convert
 
@@ -18,6 +21,7 @@ ROOMS = {
     "gradbias": "Top-level names: what `import gradbias as gb` gives.",
     "gradbias.problems": "What is fitted.",
     "gradbias.nets": "How parameters make a predictor.",
+    "gradbias.geometry": "Norms, their duals and steepest directions.",
     "gradbias.init": "Where training starts.",
     "gradbias.noise": "Where randomness comes from.",
     "gradbias.dynamics": "How parameters move.",
@@ -26,6 +30,8 @@ ROOMS = {
     "gradbias.theory": "Predictions, computed without a step.",
     "gradbias.theory.manifold": "The manifold of minimisers.",
     "gradbias.theory.diagonal": "Diagonal nets.",
+    "gradbias.theory.margin": "Largest margins, certificates and rates.",
+    "gradbias.theory.optimisers": "Optimisers: balls of weight decay, flows, floors.",
     "gradbias.theory.symmetry": "Noether flow and noise equilibria.",
     "gradbias.theorems": "Theorems as objects.",
     "gradbias.plot": "Pictures of your own runs.",
@@ -41,6 +47,12 @@ def write_all(made: Path, pictures: Path) -> None:
     made.mkdir(exist_ok=True)
     _keep(made / "papers.bib", gb.cite("*") + "\n")
     _keep(made / "errata.md", errata())
+    theorems = gb.theorems.find()
+    _keep(made / "theorems.md", catalogue.page(theorems, made.parent / "claims.json"))
+    for name, text in example_pages.pages(made.parents[1] / "examples").items():
+        if name.removeprefix("example-") in example_pages.QUICK:
+            text = outputs.with_outputs(text, list(outputs.printed_by(text, name)))
+        _keep(made / f"{name}.md", text)
     _keep(made / "gallery.md", gallery(made, pictures))
     _keep(made / "reference.md", reference(made))
 
