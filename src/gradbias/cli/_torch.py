@@ -164,7 +164,7 @@ def _own_loss(model: Callable[..., object], batch: object) -> bool:
             "a factory that gives (model, batch) must give what the model is called with, got "
             f"{type(error).__name__}: {error}. With labels, give (model, loss_fn, batch)"
         ) from error
-    return isinstance(loss, torch.Tensor) and loss.numel() == 1
+    return torch.is_tensor(loss) and torch.numel(loss) == 1
 
 
 def _shown(found: object) -> str:
