@@ -45,7 +45,7 @@ def run(path):
 
 # Lists of other pages, and pages that are made when the documentation is built.
 WITHOUT_CODE = (
-    *("index", "architecture", "bibliography", "glossary", "performance"),
+    *("index", "architecture", "bibliography", "glossary", "performance", "torch-architectures"),
     *("changelog", "claims"),
 )
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "made" not in path.parts)

@@ -50,7 +50,8 @@ ROOMS = {
     "report": {"figures", "theorems", "_engine", "_text"},
     "explore": BLOCKS
     | {"dynamics", "geometry", "theory", "theorems", "_engine", "_sweeps", "_verdicts"},
-    "cli": {"explore", "figures", "plot", "report", "theorems", "_sweeps", "_verdicts"},
+    "cli": {"explore", "figures", "plot", "report", "theorems", "torch"}
+    | {"_sweeps", "_text", "_verdicts"},
     "torch": {"_text", "theory"},
 }
 EXCEPTIONS = {
@@ -128,6 +129,7 @@ def stub_names() -> set[str]:
         "from gradbias.cli import main; assert main(['--help']) == 0",
         "from gradbias.cli import main; assert main(['example', '--help']) == 0",
         "from gradbias.cli import main; assert main(['explore', '--help']) == 0",
+        "from gradbias.cli import main; assert main(['torch', '--help']) == 0",
         "from gradbias.cli import main; assert main(['--version']) == 0",
     ],
 )

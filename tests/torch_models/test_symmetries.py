@@ -120,6 +120,11 @@ def residual(net, x):
     return net.f(x.mean((2, 3)))
 
 
+def states(net, x):
+    b, c = net.bc(x).chunk(2, -1)
+    return net.o((b * c).sum(-1, keepdim=True) + net.d * x[..., :1])
+
+
 def four(d=4, kv=4):
     return {"q": L(d, d), "k": L(d, kv), "v": L(d, kv), "o": L(d, d)}
 
@@ -217,6 +222,8 @@ CASES = {
         (3, 4),
         [4, 4],
     ),
+    # B·C + D, B and C from one weight: three B against C, and one size of C and D.
+    "states": (lambda: Net(states, bc=L(3, 6), d=free(1), o=L(1, 2)), (3,), [2, 2]),
     "block": (Block, (3, 4), [4, 4, 4, 4, 5]),
     "gpt": (Gpt, "words", [1, 4, 6, 4]),
     "frozen middle": (
@@ -231,6 +238,7 @@ PAIRS = {  # how many units mix, by case; elsewhere none do
     "rotary": {None, 4},
     "shared keys": {2},
     "einsum": {2},
+    "states": {None, 2},
     "block": {None, 2},
 }
 

@@ -174,6 +174,33 @@ def explore(
     run(scene, port, browser)
 
 
+def torch(
+    what: tyro.conf.Positional[Literal["inspect"]],
+    factory: tyro.conf.Positional[str],
+    /,
+    *,
+    batch_size: int | None = None,
+    out: Path | None = None,
+) -> None:
+    """Look at a PyTorch model: symmetries, balance, gradient noise, sharpness, advice.
+
+    The factory is a function without arguments that gives (model, batch), (model, loss_fn, batch)
+    or (model, optimizer, loss_fn, batch). With an optimizer it is also said which theorems hold for
+    the run. The folder you are in is searched for the module.
+
+    Args:
+        what: what to do.
+        factory: module:factory, such as train:build.
+        batch_size: samples of a training step, if not all of the batch; with an optimizer.
+        out: an HTML file to write the same to.
+    """
+    from ._torch import run
+
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"--batch-size must be at least 1, got {batch_size}")
+    run(factory, batch_size, out)
+
+
 # A command returns its exit code, or None for 0. Its function is named here and imports its
 # work inside, so that help never waits for jax.
 COMMANDS: dict[str, Callable[..., int | None]] = {
@@ -183,6 +210,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
     "figures": figures,
     "report": report,
     "explore": explore,
+    "torch": torch,
 }
 
 DESCRIPTION = """Which minimum a gradient method picks, how fast and why.

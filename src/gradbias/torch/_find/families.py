@@ -15,7 +15,9 @@ from .solve import Solved
 
 WORDS = 3  # modules named on each side of a family
 
-Pieces = dict[tuple[int, float], np.ndarray]  # family and eigenvalue -> unit of every position
+# Family, eigenvalue and layer -> unit of every position. An entry that two units of a family grow
+# alike, as D of a state space is grown by B and by C, has one of them in each layer.
+Pieces = dict[tuple[int, float, int], np.ndarray]
 
 
 def families(ledger: Ledger) -> list[Family]:
@@ -26,7 +28,7 @@ def families(ledger: Ledger) -> list[Family]:
     home = {free: (g, i) for g, members in enumerate(groups) for i, free in enumerate(members)}
     parts: dict[int, list[ParameterPart]] = collections.defaultdict(list)
     for use in uses:
-        for (group, mu), unit in _pieces(use, solved, home).items():
+        for (group, mu, _), unit in _pieces(use, solved, home).items():
             parts[group].append(_part(use, unit, mu))
     marks: dict[int, list[str]] = collections.defaultdict(list)
     for ids, word in ledger.marks:
@@ -96,9 +98,16 @@ def _pieces(use: Use, solved: Solved, home: dict[int, tuple[int, int]]) -> Piece
     for k, number in enumerate(numbers.tolist()):
         for free, c in solved.combination(number).items():
             group, unit = home[free]
-            key = (group, use.sign * c)
+            layer = 0
+            while _taken(pieces.get((group, use.sign * c, layer)), k):
+                layer += 1
+            key = (group, use.sign * c, layer)
             pieces.setdefault(key, np.full(len(numbers), -1))[k] = unit
     return {key: np.asarray(units[where.reshape(ids.shape)]) for key, units in pieces.items()}
+
+
+def _taken(units: np.ndarray | None, k: int) -> bool:
+    return units is not None and bool(units[k] >= 0)
 
 
 def _part(use: Use, unit: np.ndarray, mu: float) -> ParameterPart:
