@@ -169,4 +169,6 @@ def _own_loss(model: Callable[..., object], batch: object) -> bool:
 
 def _shown(found: object) -> str:
     shown = getattr(found, "_repr_html_", None)
-    return str(shown()) if callable(shown) else f"<pre>{html.escape(repr(found))}</pre>"
+    if not callable(shown):
+        return f"<pre>{html.escape(repr(found))}</pre>"
+    return str(shown()).replace("<table>", '<table class="advice">', 1)  # no word is broken
