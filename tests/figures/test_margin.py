@@ -2,17 +2,19 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from gradbias.figures import make
-from gradbias.figures.margin import FIGURES, _band, _entropy_law, _five_optimisers
+from gradbias.figures.margin import FIGURES, _band, _depth, _entropy_law, _five_optimisers, _soudry
 from gradbias.geometry import L1, L2, Linf, Lp
 
 NAMED = {figure.id: figure for figure in FIGURES}
 
 
 def test_all_are_there_and_in_the_default_set():
-    assert list(NAMED) == ["margin.five", "margin.band", "margin.entropy"]
-    assert all(figure.default for figure in FIGURES)
+    shown = ["margin.five", "margin.band", "margin.entropy"]
+    assert list(NAMED) == [*shown, "margin.soudry", "margin.depth"]
+    assert [figure.id for figure in FIGURES if figure.default] == shown
 
 
 @pytest.mark.parametrize("norm", [L1(), L2(), Linf(), Lp(4)])
@@ -27,7 +29,7 @@ def test_rings_are_the_best_of_all_angles(norm):
     assert _five_optimisers.predicted(s, norm) == pytest.approx(best, abs=2e-3)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", ["margin.five", "margin.band", "margin.entropy"])
 def test_what_must_be_seen_is_seen(name, tmp_path):
     small = {"margin.entropy": {"sets": 12}}
     made = make(NAMED[name], settings=small.get(name, {}))
@@ -56,3 +58,38 @@ def test_the_entropy_law_notices_three_per_cent():
     data = make(figure, settings={"sets": 12}).data
     assert _entropy_law.seen(data, s)[0].holds
     assert not _entropy_law.seen(data.assign(predicted=1.03 * data["predicted"]), s)[0].holds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["loss", "angle", "margin"])
+def test_the_constants_of_the_flow_notice_three_per_cent(what):
+    figure = NAMED["margin.soudry"]
+    made = make(figure, key=2)
+    assert made.holds, made
+    off = xr.where(made.data["what"] == what, 1.03, 1.0)
+    wrong = made.data.assign(told=off * made.data["told"])
+    assert not all(check.holds for check in _soudry.seen(wrong, figure.settings(key=2)))
+
+
+def test_slopes_are_those_of_powers():
+    x = np.geomspace(5, 1000, 80)
+    curves = np.stack([3 * x ** (-1 / layers) for layers in (1, 2, 3)])
+    data = xr.Dataset(
+        {
+            "whole": (("layers", "log_time"), curves),
+            "inside": (("layers", "log_time"), 1 / x + 0 * curves),
+        },
+        {"layers": [1, 2, 3], "log_time": x},
+    )
+    s = NAMED["margin.depth"].settings()
+    assert all(check.holds for check in _depth.seen(data, s))
+    swapped = data.assign(whole=data["whole"].copy(data=curves[[0, 2, 1]]))
+    assert [check.holds for check in _depth.seen(swapped, s)].count(False) == 2
+
+
+def test_support_that_spans_all_inputs_is_no_case_of_slow_turning():
+    s = NAMED["margin.depth"].settings(key=1)
+    hard = _depth.problem(s).max_margin()
+    known = _depth.problem(s).constraints
+    on = known[known @ np.ravel(hard.w) < 1 + 1e-7]
+    assert 1 <= np.linalg.matrix_rank(on) < s.d
