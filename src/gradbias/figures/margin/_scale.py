@@ -129,7 +129,7 @@ def powers(data: xr.Dataset, s: Settings) -> np.ndarray:
 
 
 def seen(data: xr.Dataset, s: Settings) -> list[Check]:
-    off = np.abs(data["measured"] - data["told"]).values
+    off = np.abs(data["measured"].values - data["told"].values)
     distance = data["distance"].values
     power = float(np.median(powers(data, s)))  # the constant of 1/ℓ may pass zero
     end = data["measured"].isel(save=-1).values
