@@ -45,7 +45,8 @@ def compute(s: Settings, lab: Lab) -> xr.Dataset:
     known = problem(s)
     law = margin.offset(known)
     best = law.gamma * np.ravel(law.w_hat)
-    whole, inside = [], []
+    whole = []
+    inside = []
     for layers in LOOKS:
         run = lab.simulate(setup(s, known, layers))
         path = run.data["theta"].values.reshape(s.saves, s.d)

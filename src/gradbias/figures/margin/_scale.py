@@ -36,7 +36,8 @@ def problem(s: Settings) -> Classification:
 
 def least_share(known: Classification) -> float:
     """Of a sample in what the multipliers grow by, from level to level; ends at the first < 0."""
-    least, last = 1.0, np.zeros(known.n)
+    least = 1.0
+    last = np.zeros(known.n)
     for level in np.geomspace(0.01, 1e7, 10):
         now = margin.diagonal_margin(known, level).multipliers
         least = min(least, float((now - last).min() / (now - last).sum()))
