@@ -8,27 +8,23 @@ from ...dynamics import Flow
 from ...nets import Deep
 from ...observe import theta
 from ...plot import BLUE, GREEN, ORANGE
-from ...problems import Classification, separable
+from ...problems import Classification
 from ...theory import margin
 from .._figure import Canvas, Check, Figure, Settings
 from .._lab import Lab
+from ._data import first_with
 
 LOOKS = {1: (BLUE, "-", "o"), 2: (ORANGE, "--", "s"), 3: (GREEN, "-.", "^")}
 
 
 def problem(s: Settings) -> Classification:
     """Data whose support vectors leave directions in which only the start decides."""
-    key = 10_000 * s.key
-    while True:
-        candidate = separable(s.n, s.d, key=key, loss="exponential")
-        key += 1
-        try:
-            law = margin.offset(candidate)
-        except ValueError:  # degenerate
-            continue
-        free = law.basis.shape[1] < s.d
-        if free and law.exponent > s.least and law.entropy_gap > s.unequal:
-            return candidate
+
+    def good(law: margin.Offset) -> bool:
+        unequal = law.entropy_gap > s.unequal
+        return bool(law.basis.shape[1] < s.d and law.exponent > s.least and unequal)
+
+    return first_with(s, good)
 
 
 def setup(s: Settings, known: Classification, layers: int) -> Setup:

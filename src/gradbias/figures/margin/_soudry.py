@@ -8,10 +8,11 @@ from ...dynamics import Flow
 from ...nets import Deep
 from ...observe import log_loss, theta
 from ...plot import BLUE, ORANGE
-from ...problems import Classification, separable
+from ...problems import Classification
 from ...theory import margin
 from .._figure import Canvas, Check, Figure, Settings
 from .._lab import Lab
+from ._data import first_with
 
 STARTS = ("zero", "random")
 LOOKS = {"zero": (BLUE, "-", "from zero"), "random": (ORANGE, "-.", "from a random start")}
@@ -21,16 +22,12 @@ TENTH = np.log(10)
 
 def problem(s: Settings) -> Classification:
     """Random data whose offset settles in time, with all constants known before the run."""
-    key = 10_000 * s.key
-    while True:
-        candidate = separable(s.n, s.d, key=key, loss="exponential")
-        key += 1
-        try:
-            law = margin.offset(candidate)
-        except ValueError:  # degenerate
-            continue
-        if law.spanning and law.exponent > s.least and law.entropy_gap > s.unequal:
-            return candidate
+
+    def good(law: margin.Offset) -> bool:
+        unequal = law.entropy_gap > s.unequal
+        return bool(law.spanning and law.exponent > s.least and unequal)
+
+    return first_with(s, good)
 
 
 def first(s: Settings, start: str) -> np.ndarray:
