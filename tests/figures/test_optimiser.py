@@ -1,15 +1,16 @@
 """The figures of optimisers: what they draw is what the theorems say, and can fail."""
 
 import numpy as np
+import pytest
 
 from gradbias.figures import make
-from gradbias.figures.optimiser import FIGURES, _box, _muon
+from gradbias.figures.optimiser import FIGURES, _box, _muon, _noise_floor
 
 NAMED = {figure.id: figure for figure in FIGURES}
 
 
 def test_all_are_there():
-    assert list(NAMED) == ["optimiser.1", "optimiser.2", "optimiser.3"]
+    assert list(NAMED) == [f"optimiser.{i}" for i in range(1, 5)]
 
 
 def test_the_target_has_the_sizes_that_are_asked_for():
@@ -32,3 +33,20 @@ def test_a_box_that_holds_nothing_is_not_seen(tmp_path):
     assert any("λ·max|θ|" in what for what in failed)
     assert made.save(tmp_path, "png").stat().st_size > 10_000
     assert _box.shrinking(0) == 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["told", "floor"])
+def test_a_noise_floor_three_per_cent_off_is_noticed(what):
+    figure = NAMED["optimiser.4"]
+    made = make(figure)
+    assert made.holds, made
+    wrong = made.data.assign({what: 1.03 * made.data[what]})
+    assert not all(check.holds for check in _noise_floor.seen(wrong, figure.settings()))
+
+
+def test_pairs_of_saves_are_neighbours():
+    s = NAMED["optimiser.4"].settings()
+    at = _noise_floor.saves(s)
+    assert at[-1] == 4000
+    assert np.isin(at + 1, at).sum() >= s.saves - 2
