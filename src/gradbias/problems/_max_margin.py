@@ -50,15 +50,11 @@ def find_max_margin(problem: "Classification", geometry: Geometry) -> MaxMargin:
     try:
         with one_blas_thread():
             w, alpha = SOLVERS[type(geometry)](Z)
-        gamma = 1 / float(geometry.norm(w))
     except NoDigits:
-        gamma = 0.0
+        raise ValueError(_hardly(f"below {NEAR:g}")) from None
+    gamma = 1 / float(geometry.norm(w))
     if gamma < NEAR * longest:
-        shown = f"of {gamma / longest:.1e}" if gamma > 0 else f"below {NEAR:g}"
-        raise ValueError(
-            f"max_margin: the data are separable by a margin {shown} of the longest sample only: "
-            "rounding would decide what separates them"
-        )
+        raise ValueError(_hardly(f"of {gamma / longest:.1e}"))
     residual = _residual(Z, w, alpha, geometry, gamma)
     own = (times_power_of_two(w, -power), times_power_of_two(alpha, -2 * power))
     if not all(np.isfinite(values).all() and values.any() for values in own):
@@ -67,6 +63,13 @@ def find_max_margin(problem: "Classification", geometry: Geometry) -> MaxMargin:
             "cannot hold: give X in another unit"
         )
     return sealed(_shaped(problem, own[0], times_power_of_two(gamma, power), own[1], residual))
+
+
+def _hardly(margin: str) -> str:
+    return (
+        f"max_margin: the data are separable by a margin {margin} of the longest sample only: "
+        "rounding would decide what separates them"
+    )
 
 
 def _residual(
