@@ -159,11 +159,19 @@ def test_ctrl_c_while_something_is_compiled_is_a_quiet_end():
     """A thread that jax compiles in must not outlive the interpreter."""
     source = str(Path(gradbias.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "JAX_COMPILATION_CACHE_DIR": ""}
-    command = [sys.executable, "-m", "gradbias", "explore", "--no-browser"]
+    # Shells ignore the signal for background jobs, and what they start inherits that.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from gradbias.cli import main; sys.exit(main(['explore', '--no-browser']))"
+    )
+    command = [sys.executable, "-c", code]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env=environment, **pipes) as process:
         assert process.stdout.readline().startswith("the explorer is at http://127.0.0.1:")
         time.sleep(2)
         process.send_signal(signal.SIGINT)
-        out, said = process.communicate(timeout=60)
+        try:
+            out, said = process.communicate(timeout=60)
+        finally:
+            process.kill()  # or leaving the block would wait for ever
     assert (process.returncode, out, said) == (0, "ended\n", "")
