@@ -28,7 +28,8 @@ class Table:
         notes = [line for note in self.notes() for line in wrapped(note, WIDTH)]
         return "\n".join([*lines_of(self.columns, self.rows()), *notes])
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The table as a pandas.DataFrame of text."""

@@ -255,7 +255,7 @@ class Predictions(Table):
 
     def _elsewhere(self) -> list[str]:
         parts = [f"{count} about other {kind}" for kind, count in self.others.items()]
-        return [f"not asked: {', '.join(parts)}"] if parts else []
+        return wrapped(f"not asked: {', '.join(parts)}", WIDTH) if parts else []
 
 
 def _title(theorem: Theorem) -> str:

@@ -34,7 +34,7 @@ class Server(ThreadingHTTPServer):
         computing: held while something runs, so that compilations do not get into each other's way.
     """
 
-    daemon_threads = True
+    daemon_threads: bool = True
 
     def __init__(self, port: int = 0):
         """Listen, but answer nothing yet; call `serve_forever`.
@@ -46,9 +46,9 @@ class Server(ThreadingHTTPServer):
         if port > LAST_PORT:
             raise ValueError(f"port must be at most {LAST_PORT}, got {port}")
         super().__init__((HOST, port), Handler)
-        self.computing = threading.Lock()
-        self.address = f"http://{HOST}:{self.server_address[1]}/"
-        self._closing = threading.Event()
+        self.computing: threading.Lock = threading.Lock()
+        self.address: str = f"http://{HOST}:{self.server_address[1]}/"
+        self._closing: threading.Event = threading.Event()
         self._warming: threading.Thread | None = None
 
     def warm_up(self) -> None:

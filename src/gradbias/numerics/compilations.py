@@ -27,7 +27,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.count = 0
-        self.thread = threading.get_ident()
+        self.thread: int = threading.get_ident()
 
 
 def _listen(event: str, duration_secs: float, **_: object) -> None:

@@ -28,11 +28,11 @@ class Progress:
         self.label = label
         self.show = show
         self.stream = stream
-        self.began = time.monotonic()
-        self.last_line = self.began
-        self.pace = Pace()
+        self.began: float = time.monotonic()
+        self.last_line: float = self.began
+        self.pace: Pace = Pace()
         self.live: _NotebookLine | _TerminalBar | None = None
-        self.owner = False
+        self.owner: bool = False
 
     def __enter__(self) -> "Progress":
         return self
@@ -127,7 +127,7 @@ class CountProgress(Progress):
     ):
         super().__init__(label, show, stream)
         self.total = total
-        self.patience = 0.0 if at_once else PATIENCE
+        self.patience: float = 0.0 if at_once else PATIENCE
         if at_once:
             self.last_line = -PLAIN_EVERY
 
