@@ -13,6 +13,7 @@ from .judge import Judge
 from .power import refuted, scaled
 from .predict import Prediction
 from .runs import execute
+from .verdict import in_a_line
 from .verify import Row, quick, rows_of
 
 PER_CENT = (1, 3, 10)
@@ -268,8 +269,7 @@ def _variant(judge: Judge, what: str, predict: Predict, key: int) -> Variant:
             for name, claim in claims.items()
         )
     except Exception as error:  # of this formula alone: the others are still tried
-        sentence = (str(error).strip() or "no message").split("\n")[0]
-        return Variant(theorem.id, what, key, False, f"{type(error).__name__}: {sentence}")
+        return Variant(theorem.id, what, key, False, in_a_line(error))
     return Variant(theorem.id, what, key, noticed)
 
 

@@ -128,5 +128,10 @@ def undecided(theorem: str, reason: str) -> Verdict:
 
 def failed(theorem: str, error: Exception) -> Verdict:
     """A theorem that could not be told, run or measured."""
+    return undecided(theorem, in_a_line(error))
+
+
+def in_a_line(error: Exception) -> str:
+    """What was raised, and the first line of what it says."""
     first = (str(error).strip() or "no message").split("\n")[0]
-    return undecided(theorem, f"{type(error).__name__}: {first}")
+    return f"{type(error).__name__}: {first}"

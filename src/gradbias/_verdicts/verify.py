@@ -24,7 +24,7 @@ from ..theorems import (
 from .judge import judge_runs
 from .predict import Prediction
 from .runs import execute
-from .verdict import Verdict
+from .verdict import Verdict, in_a_line
 
 Word = Literal[
     "holds", "refuted", "breaks", "does not break", "shown", "not shown", "inconclusive", "error"
@@ -222,12 +222,7 @@ def _row(theorem: Theorem, what: str, key: int, make: Callable[[int], Outcome]) 
     try:
         outcome = make(key)
     except Exception as error:  # of this row alone: the others are still tried
-        sentence = (str(error).strip() or "no message").split("\n")[0]
-        outcome = Outcome(
-            "error",
-            reason=f"{type(error).__name__}: {sentence}",
-            traceback=traceback.format_exc(),
-        )
+        outcome = Outcome("error", reason=in_a_line(error), traceback=traceback.format_exc())
     seconds = time.monotonic() - began
     return Row(theorem=theorem.id, what=what, key=key, seconds=seconds, **vars(outcome))
 
